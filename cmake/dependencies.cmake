@@ -1,0 +1,17 @@
+# One place for what dgxmm takes from outside; why each: docs/decisions.md.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(Boost 1.81 REQUIRED)          # headers: Asio, Beast, JSON, Describe; bodies are compiled in thirdparty/
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(SQLiteCpp REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED COMPONENTS core)
+pkg_check_modules(LIBSYSTEMD REQUIRED IMPORTED_TARGET libsystemd)
+if(DGXMM_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(DGXMM_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,55 @@
+#include "base/bytes.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace dgxmm {
+
+Bytes gib_from_decimal(double n) { return Bytes{std::llround(n * 1024.0 * 1024.0 * 1024.0)}; }
+
+Bytes scale_up(Bytes amount, std::int64_t numerator, std::int64_t denominator) {
+  const auto product = static_cast<__int128>(amount.count()) * numerator;
+  auto quotient = product / denominator;
+  if (product % denominator > 0) quotient += 1;
+  return Bytes{static_cast<std::int64_t>(quotient)};
+}
+
+std::string format_bytes(Bytes amount) {
+  const auto count = amount.count();
+  const auto magnitude = count < 0 ? -static_cast<double>(count) : static_cast<double>(count);
+  constexpr double kKiB = 1024.0;
+  if (magnitude < kKiB) return fmt::format("{} B", count);
+  const auto value = static_cast<double>(count);
+  if (magnitude < kKiB * kKiB) return fmt::format("{:.1f} KiB", value / kKiB);
+  if (magnitude < kKiB * kKiB * kKiB) return fmt::format("{:.1f} MiB", value / (kKiB * kKiB));
+  return fmt::format("{:.1f} GiB", value / (kKiB * kKiB * kKiB));
+}
+
+Result<Bytes> parse_bytes(std::string_view text) {
+  const auto bad = [&] {
+    return fail("bad_size", fmt::format("'{}' is not a size", text), "write it like 8GiB, 512MiB or a number of bytes");
+  };
+  double number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc{} || number < 0 || !std::isfinite(number)) return bad();
+  std::string_view unit{parsed.ptr, static_cast<std::size_t>(text.data() + text.size() - parsed.ptr)};
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  struct Unit {
+    std::string_view name;
+    int power;
+  };
+  static constexpr std::array kUnits{Unit{"", 0},    Unit{"B", 0}, Unit{"KiB", 1}, Unit{"K", 1}, Unit{"MiB", 2},
+                                     Unit{"M", 2},   Unit{"GiB", 3}, Unit{"G", 3}, Unit{"TiB", 4}, Unit{"T", 4}};
+  for (const auto& [name, power] : kUnits) {
+    if (unit != name) continue;
+    const double bytes = number * std::pow(1024.0, power);
+    if (bytes > 9.0e18) return bad();
+    return Bytes{std::llround(bytes)};
+  }
+  return bad();
+}
+
+}  // namespace dgxmm

@@ -1,0 +1,50 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace dgxmm::engine {
+
+enum class EngineKind { llamacpp, vllm };
+
+/// The cache types that llama-server accepts for -ctk and -ctv.
+enum class CacheType { f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl };
+
+enum class FlashAttention { automatic, on, off };
+
+/// Everything about a llama-server that changes its memory, resolved: no engine default is left open.
+struct LlamaCppConfig {
+  std::int64_t ctx_size = 0;  ///< -c: total over the slots, or the shared pool when `kv_unified`
+  std::int64_t parallel = 4;  ///< -np
+  bool kv_unified = true;
+  CacheType cache_type_k = CacheType::f16;
+  CacheType cache_type_v = CacheType::f16;
+  std::int64_t batch = 2048;
+  std::int64_t ubatch = 512;
+  FlashAttention flash_attn = FlashAttention::automatic;
+  bool swa_full = false;
+  std::int64_t cache_ram_mib = 1024;  ///< --cache-ram: bound of the prompt cache, which grows in host memory
+
+  friend bool operator==(const LlamaCppConfig&, const LlamaCppConfig&) = default;
+};
+
+/// Everything about a vLLM server that changes its memory, resolved.
+struct VllmConfig {
+  std::int64_t max_model_len = 0;
+  std::int64_t max_num_seqs = 0;
+  std::int64_t max_num_batched_tokens = 0;
+  std::string kv_cache_dtype = "auto";
+  std::optional<std::int64_t> kv_tokens;  ///< size of the KV pool; default min(context x seqs, 2 x context) (E3)
+  bool enforce_eager = false;
+
+  friend bool operator==(const VllmConfig&, const VllmConfig&) = default;
+};
+
+using EngineConfig = std::variant<LlamaCppConfig, VllmConfig>;
+
+inline EngineKind kind_of(const EngineConfig& config) {
+  return std::holds_alternative<LlamaCppConfig>(config) ? EngineKind::llamacpp : EngineKind::vllm;
+}
+
+}  // namespace dgxmm::engine

@@ -1,0 +1,82 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace dgxmm::host {
+
+/// /proc/meminfo. MemTotal and MemAvailable are required; any other value may be absent, which is not 0.
+struct Meminfo {
+  Bytes mem_total;
+  Bytes mem_available;
+  std::optional<Bytes> mem_free, cached, shmem, swap_total, swap_free, hugetlb;
+};
+
+/// Errors: `meminfo_unusable` (a required value is missing, or MemAvailable > MemTotal, or MemTotal is 0).
+Result<Meminfo> parse_meminfo(std::string_view text);
+
+/// One memory cgroup, v1 or v2. Absent = the file or key was not there.
+struct CgroupMemory {
+  std::optional<Bytes> anon, kernel, shmem, file, sock, current;
+  std::optional<std::int64_t> oom_kills;
+};
+
+/// `memory.stat` of v2.
+CgroupMemory parse_cgroup_v2(std::string_view memory_stat, std::string_view memory_events, std::string_view memory_current);
+/// `memory.stat`, `memory.kmem.usage_in_bytes`, `memory.oom_control`, `memory.usage_in_bytes` of v1; pass "" for a
+/// file that is not there.
+CgroupMemory parse_cgroup_v1(std::string_view memory_stat, std::string_view kmem_usage, std::string_view oom_control,
+                             std::string_view usage);
+
+/// The memory line of /proc/<pid>/cgroup.
+struct CgroupPath {
+  int version = 2;
+  std::string path;  ///< relative to the mount of that version
+};
+std::optional<CgroupPath> parse_proc_cgroup(std::string_view text);
+
+/// The id of the container, or the name of the unit, that a cgroup path belongs to; empty if neither.
+std::string container_of(std::string_view cgroup_path);
+
+/// /proc/<pid>/stat: the fields that identify a process. Survives a `comm` with spaces and parentheses.
+struct ProcessStat {
+  std::int64_t pid = 0;
+  std::int64_t parent_pid = 0;
+  char state = '?';
+  std::int64_t session = 0;
+  std::uint64_t start_time_ticks = 0;  ///< since boot; with the pid, an identity that reuse of the pid cannot fake
+  std::string comm;
+};
+std::optional<ProcessStat> parse_proc_stat(std::string_view text);
+
+/// /proc/<pid>/status.
+struct ProcessMemory {
+  std::optional<Bytes> rss, rss_anon, rss_file, rss_shmem, hugetlb, swap;
+  std::optional<std::int64_t> uid;
+};
+ProcessMemory parse_proc_status(std::string_view text);
+
+/// NUL-separated; trailing NULs (a program that overwrote its title) are dropped.
+std::vector<std::string> parse_cmdline(std::string_view bytes);
+
+/// One row of the process view (B10). The command line is masked.
+struct ProcessRow {
+  std::int64_t pid = 0;
+  std::string user;
+  std::string command;
+  std::string container;
+  Bytes held;  ///< RssAnon + RssShmem + HugetlbPages (+ NVML, when known)
+  std::optional<Bytes> rss, gpu;
+};
+
+/// /proc/pressure/memory in hundredths of a percent; absent when the kernel has PSI off.
+struct Pressure {
+  std::optional<std::int64_t> some_avg10_permyriad, full_avg10_permyriad;
+};
+Pressure parse_pressure(std::string_view text);
+
+}  // namespace dgxmm::host

@@ -1,0 +1,111 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace dgxmm::model {
+
+enum class Format { gguf, safetensors };
+
+enum class AttentionKind {
+  full,            ///< every token of the context is kept
+  sliding_window,  ///< the last `window` tokens are kept
+  chunked,         ///< tokens of the present chunk of `window` tokens are kept
+  mla,             ///< one compressed latent per token (`kv_lora_rank` + rope), no separate V
+};
+
+/// Attention of one layer, in elements; how they become bytes is the engines' rule.
+struct Attention {
+  AttentionKind kind = AttentionKind::full;
+  std::int64_t n_head = 0;
+  std::int64_t n_head_kv = 0;
+  std::int64_t key_length = 0;    ///< per head
+  std::int64_t value_length = 0;  ///< per head
+  std::optional<std::int64_t> window;
+  std::optional<std::int64_t> kv_lora_rank;        ///< MLA
+  std::optional<std::int64_t> rope_length;         ///< MLA
+  std::optional<std::int64_t> indexer_key_length;  ///< sparse attention keeps one more key per token
+  bool shares_kv = false;                          ///< reads the cache of an earlier layer, owns none
+
+  friend bool operator==(const Attention&, const Attention&) = default;
+};
+
+enum class RecurrentKind { mamba, mamba2, gated_delta_net, kda, short_conv, lightning, rwkv };
+
+/// Recurrent state of one layer and sequence, in elements.
+struct RecurrentState {
+  RecurrentKind kind = RecurrentKind::mamba2;
+  std::int64_t conv_elements = 0;
+  std::int64_t state_elements = 0;
+
+  friend bool operator==(const RecurrentState&, const RecurrentState&) = default;
+};
+
+/// A layer may have attention, a recurrent state, both (Falcon-H1) or none (a pure feed-forward layer).
+struct Layer {
+  std::optional<Attention> attention;
+  std::optional<RecurrentState> recurrent;
+  std::int64_t feed_forward_length = 0;
+
+  friend bool operator==(const Layer&, const Layer&) = default;
+};
+
+struct Experts {
+  std::int64_t count = 0;
+  std::int64_t used_count = 0;
+  std::int64_t feed_forward_length = 0;         ///< of one expert
+  std::int64_t shared_feed_forward_length = 0;  ///< of all shared experts together
+
+  friend bool operator==(const Experts&, const Experts&) = default;
+};
+
+/// One file that an engine reads when it loads the model.
+struct WeightFile {
+  std::string path;
+  Bytes size;
+};
+
+/// Where the bytes of the tensors are, as far as the placement rules of the engines ask.
+struct WeightSummary {
+  Bytes files;            ///< sum of the sizes of the files that are loaded
+  Bytes tensors;          ///< sum of the tensor bytes in them
+  Bytes input_tensors;    ///< token and position embeddings, which llama.cpp keeps on the host
+  Bytes token_embedding;  ///< loaded a second time by llama.cpp on a GPU when it is tied
+  bool tied_embeddings = false;
+};
+
+/// What "the same weights" means for calibration (C7): not the folder's name.
+struct Fingerprint {
+  std::string digest;  ///< hex digest of format, file sizes and headers
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+/// What a model is, layer by layer, as told by its own files. Filled by `gguf` and `hf_config`, read by the engines'
+/// estimates, the catalog and the planner.
+struct ModelDescription {
+  Format format = Format::gguf;
+  std::string path;          ///< file or folder, as given
+  std::string name;          ///< for people
+  std::string architecture;  ///< `general.architecture`, or the first of `architectures`
+  std::string base_model;    ///< same text = same model in another quantization; empty = not known
+  std::string quantization;  ///< label for people: "Q4_K_M", "bf16", "fp8"
+
+  std::vector<Layer> layers;  ///< the trunk, in order, without multi-token-prediction layers
+  std::int64_t embedding_length = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t training_context = 0;
+  std::optional<Experts> experts;
+  std::string weight_dtype;  ///< safetensors: `torch_dtype`; GGUF: the type most bytes have
+
+  std::vector<WeightFile> files;
+  WeightSummary weights;
+  Fingerprint fingerprint;
+
+  /// Fields that a formula needs, that were absent, and that were filled by the engine's own default (E7).
+  std::vector<std::string> missing_fields;
+};
+
+}  // namespace dgxmm::model

@@ -1,0 +1,74 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "core/memory/budget.h"
+#include "ports/event_loop.h"
+
+namespace dgxmm::ports {
+
+/// What is started; the same for a process and a container.
+struct InstanceSpec {
+  DeploymentId deployment;
+  std::string name;  ///< safe for a cgroup or container name
+  std::vector<std::string> arguments;
+  std::vector<std::pair<std::string, std::string>> environment;  ///< added to the runtime's own
+  std::string log_path;  ///< where stdout and stderr go, appended
+};
+
+/// One running engine; its identity survives both the daemon and the reuse of pids and names. Stored as it is.
+struct Instance {
+  std::string runtime;  ///< "process"
+  std::int64_t pid = 0;
+  std::uint64_t start_time_ticks = 0;
+  std::string boot_id;
+  std::string command_digest;  ///< of the argument vector
+  std::string cgroup;          ///< path below the mount; empty: measured by its process tree
+  int cgroup_version = 0;
+  std::string container_id;  ///< of a container runtime
+
+  friend bool operator==(const Instance&, const Instance&) = default;
+};
+
+struct ExitStatus {
+  std::optional<int> exit_code;  ///< absent: killed by a signal, or not our child (adopted)
+  std::optional<int> signal;
+  bool oom_killed = false;  ///< proven by the cgroup's counter, never by a bare SIGKILL (C5)
+  std::string evidence;     ///< for oom_killed
+};
+
+enum class Presence { running, gone, unreachable };
+
+/// Starts, finds again, measures and ends engines. All on the loop's thread; every call has its own deadline.
+class ContainerRuntime {
+ public:
+  virtual ~ContainerRuntime() = default;
+  /// The instance exists when this returns. Errors: `engine_not_found`, `start_failed`.
+  virtual Task<Result<Instance>> start(InstanceSpec spec) = 0;
+  /// Runs a short command to its end and returns what it printed (an engine's --help). Errors: `engine_not_found`,
+  /// `start_failed`, `deadline_exceeded`.
+  virtual Task<Result<std::string>> output_of(std::vector<std::string> arguments,
+                                              std::chrono::milliseconds deadline) = 0;
+  /// Is it still the same one (pid, start time, command)?
+  virtual Presence presence(const Instance& instance) = 0;
+  /// Returns when the instance has ended.
+  virtual Task<ExitStatus> wait(Instance instance) = 0;
+  /// Asks it to end, then kills it after `grace`; returns when it is gone, with everything it had started.
+  /// Errors: `still_running` (stuck in the kernel).
+  virtual Task<Result<void>> stop(Instance instance, std::chrono::milliseconds grace) = 0;
+  /// B6; parts that cannot be read are absent. Nothing when the instance is gone and holds nothing.
+  virtual std::optional<memory::Measured> measure(const Instance& instance) = 0;
+  /// The pids of the instance, for the process view.
+  virtual std::vector<std::int64_t> pids(const Instance& instance) = 0;
+  /// Removes what an ended instance leaves behind (its empty cgroup).
+  virtual void forget(const Instance& instance) = 0;
+};
+
+}  // namespace dgxmm::ports

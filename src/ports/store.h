@@ -1,0 +1,47 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "core/memory/calibration.h"
+
+namespace dgxmm::ports {
+
+struct StoredDeployment {
+  DeploymentId id;
+  std::string name;
+  std::string document;  ///< JSON, written and read by the service
+};
+
+struct StoredEvent {
+  std::int64_t id = 0;  ///< ascending, never used again
+  WallTime time;
+  std::string type;  ///< "deployment.state", "calibration.recorded", …
+  std::optional<DeploymentId> deployment;
+  std::string document;  ///< JSON
+};
+
+/// What survives the daemon. Calls are short writes to a local file in WAL mode; loop thread only.
+/// A write that fails throws `std::runtime_error` naming the file: nothing may go on as if it had been stored.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual DeploymentId add_deployment(const std::string& name, const std::string& document) = 0;
+  virtual void update_deployment(const StoredDeployment& deployment) = 0;
+  virtual void remove_deployment(DeploymentId id) = 0;
+  virtual std::vector<StoredDeployment> deployments() = 0;
+
+  virtual std::int64_t add_event(const StoredEvent& event) = 0;  ///< returns its id; `event.id` is ignored
+  virtual std::vector<StoredEvent> events_after(std::int64_t id, std::size_t limit) = 0;
+  virtual std::int64_t last_event_id() = 0;
+
+  virtual void add_calibration(const memory::CalibrationRecord& record) = 0;
+  virtual std::vector<memory::CalibrationRecord> calibrations() = 0;  ///< oldest first
+  virtual void put_oom_floor(const memory::OomFloor& floor) = 0;
+  virtual std::vector<memory::OomFloor> oom_floors() = 0;
+};
+
+}  // namespace dgxmm::ports

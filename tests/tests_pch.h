@@ -1,0 +1,5 @@
+#pragma once
+#include "base/pch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
