@@ -1,1 +1,116 @@
-int main() { return 0; }
+// The composition root: the only place that knows both the services and what they run on.
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "adapters/host/proc_host_probe.h"
+#include "adapters/modelfs/model_files.h"
+#include "adapters/net/asio_event_loop.h"
+#include "adapters/net/http_client.h"
+#include "adapters/net/http_server.h"
+#include "adapters/process/launch.h"
+#include "adapters/process/log_file.h"
+#include "adapters/process/process_runtime.h"
+#include "adapters/settings/settings_file.h"
+#include "adapters/store/sqlite_store.h"
+#include "adapters/system/tcp_ports.h"
+#include "app/api/api.h"
+#include "app/service/service.h"
+#include "base/log.h"
+#include "cli/cli.h"
+
+#include <systemd/sd-daemon.h>
+
+namespace {
+
+using namespace dgxmm;
+
+int report(const Error& error) {
+  fmt::print(stderr, "error: {}\n", error.message);
+  if (!error.hint.empty()) fmt::print(stderr, "hint: {}\n", error.hint);
+  return 1;
+}
+
+log::Level parse_level(const std::string& text) {
+  if (text == "debug") return log::Level::debug;
+  if (text == "warning") return log::Level::warning;
+  if (text == "error") return log::Level::error;
+  return log::Level::info;
+}
+
+/// Tells the engines of this state folder from those of another one on the same host.
+std::string instance_prefix(const std::filesystem::path& state_dir) {
+  std::uint32_t digest = 2166136261U;  // FNV-1a
+  for (const char c : std::filesystem::weakly_canonical(state_dir).string()) {
+    digest = (digest ^ static_cast<unsigned char>(c)) * 16777619U;
+  }
+  return fmt::format("dgxmm-{:08x}-", digest);
+}
+
+int serve(settings::Settings settings, const api::BuildInfo& build) {
+  log::set_level(parse_level(settings.log_level));
+  if (settings.state_dir.empty()) settings.state_dir = settings_file::default_state_dir();
+  if (settings.state_dir.empty()) {
+    return report({"state_unusable", "there is no place for the state: HOME is not set", "give --state-dir FOLDER", {}});
+  }
+  const auto store = store::SqliteStore::open(settings.state_dir);
+  if (!store) return report(store.error());
+  std::error_code error;
+  std::filesystem::create_directories(settings.state_dir + "/logs", error);
+  if (error) return report({"state_unusable", fmt::format("cannot make {}/logs: {}", settings.state_dir, error.message()), {}, settings.state_dir});
+
+  // Everything below is destroyed before the loop: its tasks have ended by then.
+  net::AsioEventLoop* running_loop = nullptr;
+  net::AsioEventLoop loop{[&](int) { running_loop->stop(); }};
+  running_loop = &loop;
+  SystemClock clock;
+  host::ProcHostProbe probe;
+  modelfs::FileSystemModels models;
+  process::ProcessRuntimeOptions options;
+  options.gpu_possible = probe.has_nvidia_driver();
+  process::ProcessRuntime runtime{loop.context(), options};
+  net::AsioHttpClient http{loop};
+  process::FileEngineLogs logs{settings.engine_log_mib * 1024 * 1024};
+  system::HeldTcpPorts tcp_ports;
+  service::Service service{{.host = probe,
+                            .model_files = models,
+                            .store = **store,
+                            .world = {.runtime = runtime, .http = http, .logs = logs, .tcp_ports = tcp_ports, .loop = loop, .clock = clock}},
+                           settings,
+                           {.state_dir = settings.state_dir, .instance_prefix = instance_prefix(settings.state_dir)}};
+  const auto handler = api::make_api(service, build);
+  net::HttpServer server{loop, *handler};
+
+  const auto address = settings::parse_listen(settings.listen);
+  if (!address) return report(address.error());
+  const auto port = server.listen_tcp(address->host == "localhost" ? "127.0.0.1" : address->host, address->port);
+  if (!port) return report(port.error());
+  if (const auto begun = service.begin(); !begun) return report(begun.error());
+  if (options.gpu_possible) {  // B7
+    log::warning("GPU memory of processes is not read yet: the GPU part of every measure is unknown");
+  }
+  log::info("listening on http://{}:{}", address->host, *port);
+  sd_notify(0, "READY=1");
+  loop.run();
+  sd_notify(0, "STOPPING=1");
+  log::info("stopped; engines keep running, the next `dgxmm serve` takes them over");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && argv[1] == process::kLaunchCommand) return process::launch_engine(argc, argv);
+  const api::BuildInfo build{DGXMM_VERSION, DGXMM_COMMIT};
+  cli::Composition composition;
+  composition.serve = [&](const settings::Settings& settings) { return serve(settings, build); };
+  composition.offline = [] {
+    return cli::OfflineParts{std::make_unique<modelfs::FileSystemModels>(), std::make_unique<host::ProcHostProbe>()};
+  };
+  composition.version = build.version;
+  composition.commit = build.commit;
+  return cli::run(argc, argv, composition);
+}

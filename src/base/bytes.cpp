@@ -1,10 +1,10 @@
 #include "base/bytes.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
-
-#include <fmt/format.h>
 
 namespace dgxmm {
 
@@ -19,13 +19,17 @@ Bytes scale_up(Bytes amount, std::int64_t numerator, std::int64_t denominator) {
 
 std::string format_bytes(Bytes amount) {
   const auto count = amount.count();
-  const auto magnitude = count < 0 ? -static_cast<double>(count) : static_cast<double>(count);
-  constexpr double kKiB = 1024.0;
-  if (magnitude < kKiB) return fmt::format("{} B", count);
-  const auto value = static_cast<double>(count);
-  if (magnitude < kKiB * kKiB) return fmt::format("{:.1f} KiB", value / kKiB);
-  if (magnitude < kKiB * kKiB * kKiB) return fmt::format("{:.1f} MiB", value / (kKiB * kKiB));
-  return fmt::format("{:.1f} GiB", value / (kKiB * kKiB * kKiB));
+  if (count > -1024 && count < 1024) return fmt::format("{} B", count);
+  // The unit changes where the rounded figure would read "1024.0".
+  constexpr double kNextUnit = 1023.95;
+  static constexpr std::array<std::string_view, 3> kUnits{"KiB", "MiB", "GiB"};
+  auto value = static_cast<double>(count) / 1024.0;
+  std::size_t unit = 0;
+  while (std::abs(value) >= kNextUnit && unit + 1 < kUnits.size()) {
+    value /= 1024.0;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 Result<Bytes> parse_bytes(std::string_view text) {
@@ -41,8 +45,8 @@ Result<Bytes> parse_bytes(std::string_view text) {
     std::string_view name;
     int power;
   };
-  static constexpr std::array kUnits{Unit{"", 0},    Unit{"B", 0}, Unit{"KiB", 1}, Unit{"K", 1}, Unit{"MiB", 2},
-                                     Unit{"M", 2},   Unit{"GiB", 3}, Unit{"G", 3}, Unit{"TiB", 4}, Unit{"T", 4}};
+  static constexpr std::array kUnits{Unit{"", 0},  Unit{"B", 0},   Unit{"KiB", 1}, Unit{"K", 1},   Unit{"MiB", 2},
+                                     Unit{"M", 2}, Unit{"GiB", 3}, Unit{"G", 3},   Unit{"TiB", 4}, Unit{"T", 4}};
   for (const auto& [name, power] : kUnits) {
     if (unit != name) continue;
     const double bytes = number * std::pow(1024.0, power);

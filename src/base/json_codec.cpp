@@ -2,17 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace dgxmm::json {
 
 Result<bj::value> parse(std::string_view text) {
   bj::parse_options options;
-  options.max_depth = 64;
+  options.max_depth = kMaxDepth;
   bj::stream_parser parser{{}, options};
   bj::error_code error;
   const auto consumed = parser.write_some(text.data(), text.size(), error);
-  const auto rest = text.substr(std::min(consumed, text.size()));
-  if (!error && rest.find_first_not_of(" \t\r\n") == std::string_view::npos) parser.finish(error);
-  if (!error && rest.find_first_not_of(" \t\r\n") != std::string_view::npos) error = bj::error::extra_data;
+  if (!error) {
+    const auto rest = text.substr(std::min(consumed, text.size()));
+    if (rest.find_first_not_of(" \t\r\n") != std::string_view::npos) {
+      error = bj::error::extra_data;
+    } else {
+      parser.finish(error);
+    }
+  }
   if (error) {
     return fail("bad_json", fmt::format("not valid JSON near byte {}: {}", consumed, error.message()));
   }

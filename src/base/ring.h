@@ -12,6 +12,7 @@ class Ring {
   explicit Ring(std::size_t capacity) : capacity_(capacity) {}
 
   void push(T value) {
+    if (capacity_ == 0) return;
     if (items_.size() == capacity_) items_.pop_front();
     items_.push_back(std::move(value));
   }

@@ -17,7 +17,7 @@ namespace dgxmm::ports {
 /// What is started; the same for a process and a container.
 struct InstanceSpec {
   DeploymentId deployment;
-  std::string name;  ///< safe for a cgroup or container name
+  std::string name;  ///< unique among all state folders, safe for a cgroup or container name
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to the runtime's own
   std::string log_path;  ///< where stdout and stderr go, appended
@@ -58,6 +58,10 @@ class ContainerRuntime {
                                               std::chrono::milliseconds deadline) = 0;
   /// Is it still the same one (pid, start time, command)?
   virtual Presence presence(const Instance& instance) = 0;
+  /// Every running engine that was started for a deployment of this state folder, found without the store: by its
+  /// cgroup's name, else by the DGXMM_INSTANCE mark ("<InstanceSpec::name>") in its environment. So an engine that was
+  /// started just before the daemon was killed is neither lost nor started twice.
+  virtual std::vector<std::pair<std::string, Instance>> find_owned() = 0;
   /// Returns when the instance has ended.
   virtual Task<ExitStatus> wait(Instance instance) = 0;
   /// Asks it to end, then kills it after `grace`; returns when it is gone, with everything it had started.

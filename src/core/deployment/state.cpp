@@ -18,9 +18,30 @@ std::string_view name_of(State state) {
   return "unknown";
 }
 
+std::string_view name_of(Event event) {
+  switch (event) {
+    case Event::start_requested: return "was asked to start";
+    case Event::instance_started: return "was created";
+    case Event::engine_ready: return "began to serve";
+    case Event::fell_asleep: return "fell asleep";
+    case Event::woke_up: return "woke up";
+    case Event::stop_requested: return "was asked to stop";
+    case Event::instance_gone: return "ended after a stop";
+    case Event::instance_ended: return "ended unasked";
+    case Event::start_failed: return "could not be started";
+    case Event::ready_timeout: return "did not become ready in time";
+    case Event::unreachable: return "stopped answering";
+    case Event::reachable_loading: return "answered, still loading";
+  }
+  return "met an unknown event";
+}
+
 Result<State> next(State state, Event event) {
   const bool alive = !is_final(state) && state != State::stopping;
   switch (event) {
+    case Event::start_requested:
+      if (is_final(state)) return State::starting;
+      break;
     case Event::instance_started:
       if (state == State::starting) return State::loading;
       break;
@@ -55,8 +76,8 @@ Result<State> next(State state, Event event) {
       if (state == State::unknown || state == State::loading) return State::loading;
       break;
   }
-  return fail("illegal_transition", fmt::format("event {} cannot happen to a deployment that is {}",
-                                                static_cast<int>(event), name_of(state)));
+  return fail("illegal_transition",
+              fmt::format("a deployment that is {} cannot be one that just {}", name_of(state), name_of(event)));
 }
 
 bool counts_reserved(State state) {

@@ -1,24 +1,21 @@
 #pragma once
-#include <optional>
-#include <string>
-#include <string_view>
-#include <variant>
-#include <vector>
-
 #include "base/result.h"
+
+#include <string_view>
 
 namespace dgxmm::deployment {
 
 /// starting (instance being created) -> loading (engine alive, not serving) -> ready -> sleeping <-> ready;
-/// any -> stopping -> stopped; failed (ended unasked, or never became ready); unknown (cannot be reached).
+/// any -> stopping -> stopped -> starting; failed (ended unasked, or never became ready); unknown (cannot be reached).
 enum class State { starting, loading, ready, sleeping, stopping, stopped, failed, unknown };
 
 std::string_view name_of(State state);
 
 /// What happened. Facts, not wishes: the adapters and the supervisor report them.
 enum class Event {
-  instance_started,   ///< the process or container exists
-  engine_ready,       ///< answers, and names the expected model
+  start_requested,   ///< a stopped or failed deployment is started again
+  instance_started,  ///< the process or container exists
+  engine_ready,      ///< answers, and names the expected model
   fell_asleep,
   woke_up,
   stop_requested,
@@ -29,6 +26,9 @@ enum class Event {
   unreachable,        ///< the runtime or the engine does not answer
   reachable_loading,  ///< answers again, not serving yet
 };
+
+/// The event in words that follow a name: "was asked to stop".
+std::string_view name_of(Event event);
 
 /// The state after an event. Errors: `illegal_transition`, a mistake of the caller.
 Result<State> next(State state, Event event);

@@ -61,5 +61,7 @@ std::string configuration_key(const EngineConfig& config);
 
 Result<CacheType> parse_cache_type(std::string_view text);
 std::string_view name_of(CacheType type);
+/// "auto", "on" or "off".
+std::string_view name_of(FlashAttention mode);
 
 }  // namespace dgxmm::engine

@@ -1,12 +1,12 @@
 #pragma once
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "core/deployment/state.h"
+
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "base/bytes.h"
-#include "base/ids.h"
-#include "core/deployment/state.h"
 
 namespace dgxmm::memory {
 
@@ -38,6 +38,10 @@ struct DeploymentMemory {
   std::optional<Measured> measured;  ///< absent: there is nothing to measure, or it could not be read
   bool holds_memory = true;          ///< has a container or a process, in any state (B3)
 };
+
+/// B4 of one deployment: what its reservation says above its measure, credited so that memory nobody could measure does
+/// not read as external. Only while it is ready.
+Bytes ready_gap_of(const DeploymentMemory& deployment);
 
 /// B1–B5; every field is a quantity of the specification.
 struct Budget {

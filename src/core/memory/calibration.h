@@ -1,13 +1,13 @@
 #pragma once
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "core/memory/budget.h"
 #include "core/memory/estimate.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 
 namespace dgxmm::memory {
 
@@ -25,7 +25,7 @@ struct CalibrationRecord {
 struct OomFloor {
   std::string fingerprint;
   std::string configuration_key;
-  Bytes killed_size;  ///< the estimate that was killed, the largest so far
+  Bytes killed_size;  ///< the estimate that was killed; after further kills at least 1.1 x the one before
   std::int64_t kills = 0;
   std::string evidence;
   WallTime recorded_at;
@@ -35,11 +35,11 @@ struct OomFloor {
 Bytes footprint(const Measured& measured, std::optional<Bytes> engine_device_bytes);
 
 /// C3–C6: the estimate with its total raised by what was learned; parts stay as the formula gave them.
-/// `records`: all records of this model, oldest first; `floors`: its kills.
+/// `records`, oldest first, and `floors` may hold those of other models too.
 Estimate calibrate(Estimate formula, std::string_view fingerprint, std::string_view configuration_key,
                    std::span<const CalibrationRecord> records, std::span<const OomFloor> floors);
 
-/// C5: the floor after one more kill of an estimate of that size.
+/// C5: the floor after one more kill of an estimate of that size. Every kill raises it by a tenth or more.
 OomFloor raise_floor(std::optional<OomFloor> before, std::string fingerprint, std::string configuration_key,
                      Bytes killed_estimate, std::string evidence, WallTime now);
 

@@ -1,11 +1,11 @@
 #pragma once
-#include <string>
-#include <vector>
-
 #include "base/bytes.h"
 #include "base/result.h"
 #include "core/engine/config.h"
 #include "core/model/layout.h"
+
+#include <string>
+#include <vector>
 
 namespace dgxmm::memory {
 

@@ -1,10 +1,10 @@
 #pragma once
+#include "base/bytes.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/bytes.h"
 
 namespace dgxmm::model {
 

@@ -1,16 +1,16 @@
 #pragma once
-#include <functional>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "core/engine/config.h"
 #include "core/memory/budget.h"
 #include "core/memory/estimate.h"
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace dgxmm::planner {
 
@@ -30,14 +30,14 @@ struct Candidate {
 struct Plan {
   std::string id;  ///< "kv:q8_0", "ctx:16384", "seqs:2", "stop:3"
   PlanKind kind = PlanKind::kv;
-  std::string title;           ///< one sentence for people
+  std::string title;  ///< one sentence for people
   bool fits = false;
-  Bytes needed;                ///< what the request takes under this plan
-  Bytes free_before;           ///< free_for_new now
-  Bytes free_after;            ///< free_for_new when the plan's actions are done and before the request starts
-  Bytes shortfall;             ///< what is still missing; 0 when it fits
-  Bytes left;                  ///< free_for_new once the request runs; negative when it does not fit
-  engine::EngineConfig config; ///< of the request under this plan
+  Bytes needed;                 ///< what the request takes under this plan
+  Bytes free_before;            ///< free_for_new now
+  Bytes free_after;             ///< free_for_new when the plan's actions are done and before the request starts
+  Bytes shortfall;              ///< what is still missing; 0 when it fits
+  Bytes left;                   ///< free_for_new once the request runs; negative when it does not fit
+  engine::EngineConfig config;  ///< of the request under this plan
   memory::Confidence confidence = memory::Confidence::estimated;
   std::vector<DeploymentId> stops;  ///< deployments that are stopped, ids ascending
   std::vector<std::string> unsafe;  ///< P12: reasons; empty = safe
@@ -67,7 +67,8 @@ struct Plans {
   std::string summary;      ///< one sentence, also when nothing helps
 };
 
-/// Pure: the same input gives the same plans. Errors: those of the estimator for the request as asked.
+/// Plans for a request that does not fit; none when it fits now. Pure: the same input gives the same plans. Errors:
+/// those of the estimator for the request as asked.
 Result<Plans> make_plans(const PlanInput& input, const Estimator& estimator);
 
 }  // namespace dgxmm::planner

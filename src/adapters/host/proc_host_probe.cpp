@@ -1,0 +1,151 @@
+#include "adapters/host/proc_host_probe.h"
+
+#include "base/files.h"
+#include "base/masking.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+namespace dgxmm::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kCommandLimitBytes = 64 * 1024;
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+struct Holder {
+  std::int64_t pid = 0;
+  ProcessMemory memory;
+  Bytes held;
+};
+
+/// Absent: it has just ended, or it is a kernel thread or a zombie, which have no memory of their own.
+std::optional<Holder> read_holder(const fs::path& proc, std::int64_t pid) {
+  const auto status = read_text_file(proc / fmt::format("{}/status", pid));
+  if (!status) return std::nullopt;
+  Holder holder{.pid = pid, .memory = parse_proc_status(*status), .held = {}};
+  if (!holder.memory.rss_anon) return std::nullopt;
+  // Not plain RSS: it has the mapped model file, which is page cache and available.
+  holder.held =
+      *holder.memory.rss_anon + holder.memory.rss_shmem.value_or(Bytes{}) + holder.memory.hugetlb.value_or(Bytes{});
+  return holder;
+}
+
+std::string shown_command(const fs::path& folder) {
+  const auto arguments = parse_cmdline(read_text_file(folder / "cmdline", kCommandLimitBytes).value_or(""));
+  if (!arguments.empty()) return printable_command(mask_arguments(arguments));
+  const auto stat = parse_proc_stat(read_text_file(folder / "stat").value_or(""));
+  return stat ? fmt::format("[{}]", printable(stat->comm)) : std::string{};
+}
+
+}  // namespace
+
+bool meminfo_is_virtual(std::string_view mountinfo) {
+  std::istringstream lines{std::string{mountinfo}};
+  for (std::string line; std::getline(lines, line);) {
+    // proc(5): id parent major:minor root point options…
+    std::istringstream words{line};
+    std::string skipped, point;
+    words >> skipped >> skipped >> skipped >> skipped >> point;
+    if (point == "/proc/meminfo" && line.find("lxcfs") != std::string::npos) return true;
+  }
+  return false;
+}
+
+std::map<std::int64_t, std::string> parse_passwd(std::string_view text) {
+  std::map<std::int64_t, std::string> users;
+  std::istringstream lines{std::string{text}};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields{line};
+    std::string name, password, uid;
+    if (!std::getline(fields, name, ':') || !std::getline(fields, password, ':') || !std::getline(fields, uid, ':')) {
+      continue;
+    }
+    if (const auto number = parse_number<std::int64_t>(uid); number && !name.empty()) {
+      users.try_emplace(*number, printable(name));
+    }
+  }
+  return users;
+}
+
+ProcHostProbe::ProcHostProbe(fs::path root)
+    : root_(std::move(root)),
+      users_(parse_passwd(read_text_file(root_ / "etc/passwd").value_or(""))),
+      meminfo_is_virtual_(meminfo_is_virtual(read_text_file(root_ / "proc/self/mountinfo").value_or(""))) {}
+
+Result<Meminfo> ProcHostProbe::meminfo() {
+  const fs::path path = root_ / "proc/meminfo";
+  if (meminfo_is_virtual_) {
+    return fail("meminfo_unusable",
+                "/proc/meminfo is made by lxcfs and shows a container's limit, not the host's memory.",
+                "Run dgxmm on the host, or in a container that sees the host's /proc/meminfo.", path.string());
+  }
+  const auto text = read_text_file(path);
+  if (!text) {
+    return fail("meminfo_unusable", fmt::format("Cannot read {}.", path.string()), "Is /proc mounted?", path.string());
+  }
+  return parse_meminfo(*text);
+}
+
+Pressure ProcHostProbe::pressure() {
+  return parse_pressure(read_text_file(root_ / "proc/pressure/memory").value_or(""));
+}
+
+std::vector<ProcessRow> ProcHostProbe::processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) {
+  const fs::path proc = root_ / "proc";
+  std::vector<Holder> holders;
+  std::error_code ended;
+  for (fs::directory_iterator entry{proc, ended}, end; !ended && entry != end; entry.increment(ended)) {
+    const auto pid = parse_number<std::int64_t>(entry->path().filename().string());
+    if (!pid || std::ranges::find(exclude_pids, *pid) != exclude_pids.end()) continue;
+    if (auto holder = read_holder(proc, *pid)) holders.push_back(*holder);
+  }
+  std::ranges::sort(
+      holders, [](const Holder& a, const Holder& b) { return a.held != b.held ? a.held > b.held : a.pid < b.pid; });
+
+  std::vector<ProcessRow> rows;  // B10
+  for (const auto& holder : holders) {
+    if (rows.size() == limit) break;
+    const fs::path folder = proc / std::to_string(holder.pid);
+    ProcessRow row;
+    row.command = shown_command(folder);
+    if (row.command.empty()) continue;  // ended meanwhile
+    row.pid = holder.pid;
+    row.user = user_name(holder.memory.uid);
+    row.held = holder.held;
+    row.rss = holder.memory.rss;
+    if (const auto group = parse_proc_cgroup(read_text_file(folder / "cgroup").value_or(""))) {
+      row.container = container_of(group->path);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+bool ProcHostProbe::has_nvidia_driver() {
+  std::error_code unreadable;
+  return fs::exists(root_ / "proc/driver/nvidia/version", unreadable) ||
+         fs::exists(root_ / "dev/nvidiactl", unreadable);
+}
+
+std::string ProcHostProbe::user_name(std::optional<std::int64_t> uid) const {
+  if (!uid) return "?";
+  const auto user = users_.find(*uid);
+  return user != users_.end() ? user->second : std::to_string(*uid);
+}
+
+}  // namespace dgxmm::host

@@ -1,0 +1,19 @@
+#pragma once
+#include "base/result.h"
+#include "ports/model_files.h"
+
+#include <string>
+#include <vector>
+
+namespace dgxmm::modelfs {
+
+/// Models in the filesystem. Without state: may be called from several threads at once.
+class FileSystemModels final : public ports::ModelFiles {
+ public:
+  /// Also takes a folder with one GGUF model, and the `models--ORG--NAME` folder of a Hugging Face cache.
+  Result<model::ModelDescription> describe(const std::string& path) override;
+  /// Follows links to folders, each folder once; a model that several links lead to is listed once.
+  std::vector<ports::CatalogEntry> scan(const std::vector<std::string>& folders) override;
+};
+
+}  // namespace dgxmm::modelfs

@@ -1,0 +1,409 @@
+#include "adapters/process/process_runtime.h"
+
+#include "adapters/process/launch.h"
+#include "adapters/process/process_table.h"
+#include "adapters/process/spawn.h"
+#include "base/log.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <string_view>
+#include <sys/wait.h>
+
+namespace dgxmm::process {
+namespace {
+
+namespace asio = boost::asio;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::string_view kRuntimeName = "process";
+constexpr std::string_view kOomScoreAdjustment = "500";
+constexpr milliseconds kLaunchLimit{10'000};
+constexpr milliseconds kShortestPause{5};
+constexpr milliseconds kLongestPause{200};
+constexpr std::size_t kOutputLimitBytes = 1024 * 1024;
+constexpr std::string_view kEnterFailed = "cgroup_refused";  // stays within this file: start() tries without
+
+Error launch_error(const std::string& executable, const LaunchFailure& failure, const std::string& log) {
+  const std::string reason = std::strerror(failure.error);
+  switch (failure.step) {
+    case LaunchStep::cgroup:
+      return {std::string{kEnterFailed}, fmt::format("Cannot enter the cgroup: {}.", reason), {}, {}};
+    case LaunchStep::log:
+      return {"start_failed", fmt::format("Cannot write the engine's log {}: {}.", log, reason),
+              "Check the permissions and the free space of that folder.", log};
+    case LaunchStep::execute: break;
+  }
+  if (failure.error == ENOENT) {
+    return {"engine_not_found", fmt::format("The engine {} is not there.", executable),
+            "Install it, or set `llama_server` in the settings to its path.", executable};
+  }
+  return {"start_failed", fmt::format("Cannot run {}: {}.", executable, reason),
+          failure.error == EACCES ? "Make the file executable for the user that runs dgxmm." : "", executable};
+}
+
+/// A pipe or a pidfd on the loop, with a deadline for all that is done with it.
+class TimedDescriptor {
+ public:
+  TimedDescriptor(asio::io_context& loop, FileDescriptor file)
+      : state_(std::make_shared<State>(loop, file.release())) {}
+  TimedDescriptor(const TimedDescriptor&) = delete;
+  TimedDescriptor& operator=(const TimedDescriptor&) = delete;
+  ~TimedDescriptor() { state_->timer.cancel(); }
+
+  void expire_at(steady_clock::time_point when) {
+    state_->timer.expires_at(when);
+    // Shared: the handler may already be on its way when this object goes.
+    state_->timer.async_wait([state = state_](const boost::system::error_code& cancelled) {
+      if (cancelled) return;
+      state->expired = true;
+      boost::system::error_code ignored;
+      state->descriptor.cancel(ignored);
+    });
+  }
+  [[nodiscard]] bool expired() const { return state_->expired; }
+
+  /// How many bytes arrived; 0 at the end and at the deadline.
+  ports::Task<std::size_t> read(char* to, std::size_t limit) {
+    if (state_->expired) co_return 0;
+    boost::system::error_code ended;
+    const std::size_t got = co_await state_->descriptor.async_read_some(
+        asio::buffer(to, limit), asio::redirect_error(asio::use_awaitable, ended));
+    if (ended && !state_->expired && ended != asio::error::eof) throw boost::system::system_error(ended);
+    co_return got;
+  }
+  /// Returns when there is something to read (of a pidfd: when the process has ended) or at the deadline.
+  ports::Task<> readable() {
+    if (state_->expired) co_return;
+    boost::system::error_code failed;
+    co_await state_->descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
+                                           asio::redirect_error(asio::use_awaitable, failed));
+    if (failed && !state_->expired) throw boost::system::system_error(failed);
+  }
+
+ private:
+  struct State {
+    State(asio::io_context& loop, int file) : descriptor(loop, file), timer(loop) {}
+    asio::posix::stream_descriptor descriptor;
+    asio::steady_timer timer;
+    bool expired = false;
+  };
+  std::shared_ptr<State> state_;
+};
+
+/// A handle to the process of the instance, and to no other: opened first, checked then.
+FileDescriptor open_verified(const ports::Instance& instance) {
+  auto pidfd = open_pidfd(instance.pid);
+  if (pidfd && !is_same_process(instance)) pidfd.reset();
+  return pidfd;
+}
+
+Group group_of(const ports::Instance& instance) {
+  return {.version = instance.cgroup_version, .path = instance.cgroup};
+}
+
+}  // namespace
+
+ProcessRuntime::ProcessRuntime(asio::io_context& loop, ProcessRuntimeOptions options)
+    : loop_(loop),
+      options_(std::move(options)),
+      cgroups_(options_.root, options_.cgroup_parent) {}
+
+ports::Task<> ProcessRuntime::pause(milliseconds duration) {
+  asio::steady_timer timer{loop_, duration};
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+ports::Task<bool> ProcessRuntime::ends_before(FileDescriptor pidfd, steady_clock::time_point when) {
+  TimedDescriptor watched{loop_, std::move(pidfd)};
+  watched.expire_at(when);
+  co_await watched.readable();
+  co_return !watched.expired();
+}
+
+ports::Task<Result<ports::Instance>> ProcessRuntime::start(ports::InstanceSpec spec) {
+  if (spec.arguments.empty()) co_return fail("start_failed", "The engine's command line is empty.");
+  // Not earlier: until the daemon has asked what became of its engines, an empty group may hold the proof of a kill.
+  if (!std::exchange(leftovers_removed_, true)) cgroups_.remove_leftovers();
+  auto group = cgroups_.create(spec.name);
+  auto started = co_await launch(spec, group);
+  if (started || !group) co_return started;
+  cgroups_.remove(*group);
+  if (started.error().code != kEnterFailed) co_return started;
+  log::warning("{} Engine {} is measured by its processes instead.", started.error().message, spec.name);
+  group.reset();
+  started = co_await launch(std::move(spec), group);
+  co_return started;
+}
+
+ports::Task<Result<ports::Instance>> ProcessRuntime::launch(ports::InstanceSpec spec, std::optional<Group> group) {
+  const std::string& executable = spec.arguments.front();
+  SpawnOptions child;
+  child.arguments = {options_.launcher,
+                     std::string{kLaunchCommand},
+                     "--cgroup-procs",
+                     group ? cgroups_.procs_file(*group).string() : std::string{},
+                     "--oom-score-adj",
+                     std::string{kOomScoreAdjustment},
+                     "--log",
+                     spec.log_path,
+                     "--"};
+  child.arguments.insert(child.arguments.end(), spec.arguments.begin(), spec.arguments.end());
+  child.environment = child_environment(spec.environment);
+  child.environment.push_back(fmt::format("{}={}", kNameVariable, spec.name));
+
+  auto report = make_pipe();
+  child.report = report.write.get();
+  const auto spawned = report.write ? spawn(child) : Spawned{.pid = 0, .error = errno};
+  report.write.reset();
+  if (spawned.error != 0) {
+    co_return fail("start_failed", fmt::format("Cannot start a process: {}.", std::strerror(spawned.error)), {},
+                   options_.launcher);
+  }
+  auto pidfd = open_pidfd(spawned.pid);
+
+  // Its end, without a word, is the launcher's exec: from then on the process is the engine.
+  LaunchFailure failure;
+  std::size_t reported = 0;
+  bool expired = false;
+  {
+    TimedDescriptor pipe{loop_, std::move(report.read)};
+    pipe.expire_at(steady_clock::now() + kLaunchLimit);
+    reported = co_await pipe.read(reinterpret_cast<char*>(&failure), sizeof failure);
+    expired = pipe.expired();
+  }
+  if (expired || reported == sizeof failure) {
+    send_signal(pidfd, SIGKILL);
+    co_await ends_before(std::move(pidfd), steady_clock::now() + kLaunchLimit);
+    ::waitpid(spawned.pid, nullptr, WNOHANG);
+    if (expired) co_return fail("start_failed", "The engine's process did not come up in time.", {}, executable);
+    co_return fail(launch_error(executable, failure, spec.log_path));
+  }
+
+  ports::Instance instance;
+  instance.runtime = kRuntimeName;
+  instance.pid = spawned.pid;
+  // An unreaped child has these, even when it has already ended.
+  if (const auto stat = read_stat(spawned.pid)) instance.start_time_ticks = stat->start_time_ticks;
+  instance.boot_id = boot_id();
+  instance.command_digest = command_digest_of(spawned.pid).value_or(command_digest(spec.arguments));
+  if (group) {
+    instance.cgroup = group->path;
+    instance.cgroup_version = group->version;
+  }
+  co_return instance;
+}
+
+ports::Task<Result<std::string>> ProcessRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline) {
+  if (arguments.empty()) co_return fail("start_failed", "The command line is empty.");
+  const std::string executable = arguments.front();
+  auto output = make_pipe();
+  SpawnOptions child;
+  child.arguments = std::move(arguments);
+  child.environment = child_environment({});
+  child.output = output.write.get();
+  const auto spawned = output.write ? spawn(child) : Spawned{.pid = 0, .error = errno};
+  output.write.reset();
+  if (spawned.error != 0) {
+    const LaunchFailure failure{.step = LaunchStep::execute, .error = spawned.error};
+    co_return fail(launch_error(executable, failure, {}));
+  }
+  const auto give_up_at = steady_clock::now() + deadline;
+
+  std::string text;
+  bool expired = false;
+  {
+    TimedDescriptor pipe{loop_, std::move(output.read)};
+    pipe.expire_at(give_up_at);
+    std::string piece(kOutputLimitBytes / 16, '\0');
+    while (text.size() < kOutputLimitBytes) {
+      const std::size_t got = co_await pipe.read(piece.data(), std::min(piece.size(), kOutputLimitBytes - text.size()));
+      if (got == 0) break;
+      text.append(piece, 0, got);
+    }
+    expired = pipe.expired();
+  }
+  // One that prints without end has said enough.
+  if (!expired && text.size() < kOutputLimitBytes) {
+    expired = !co_await ends_before(open_pidfd(spawned.pid), give_up_at);
+  }
+  // The child's number is its own until it is reaped, and so is its group's.
+  ::kill(-spawned.pid, SIGKILL);
+  co_await ends_before(open_pidfd(spawned.pid), steady_clock::now() + options_.kill_limit);
+  ::waitpid(spawned.pid, nullptr, WNOHANG);
+  if (expired) {
+    co_return fail("deadline_exceeded", fmt::format("{} did not end within {} ms.", executable, deadline.count()), {},
+                   executable);
+  }
+  co_return text;
+}
+
+ports::Presence ProcessRuntime::presence(const ports::Instance& instance) {
+  const auto pidfd = open_pidfd(instance.pid);
+  if (!pidfd) return errno == ESRCH ? ports::Presence::gone : ports::Presence::unreachable;
+  if (has_ended(pidfd)) return ports::Presence::gone;
+  if (is_same_process(instance)) return ports::Presence::running;
+  // Somebody else has the number, or (out of descriptors) we could not look.
+  return read_stat(instance.pid) || has_ended(pidfd) ? ports::Presence::gone : ports::Presence::unreachable;
+}
+
+std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_owned() {
+  std::vector<std::pair<std::string, ports::Instance>> found;
+  const auto add = [&found](const std::string& name, const host::ProcessStat& process, const Group& group) {
+    ports::Instance instance;
+    instance.runtime = kRuntimeName;
+    instance.pid = process.pid;
+    instance.start_time_ticks = process.start_time_ticks;
+    instance.boot_id = boot_id();
+    instance.command_digest = command_digest_of(process.pid).value_or("");
+    instance.cgroup = group.path;
+    instance.cgroup_version = group.version;
+    found.emplace_back(name, std::move(instance));
+  };
+  for (const auto& group : cgroups_.groups()) {
+    if (const auto first = first_process(cgroups_.members(group))) add(cgroups_.name_of(group), *first, group);
+  }
+  for (const auto& [name, process] : marked_processes()) {
+    const bool known = std::ranges::any_of(found, [&](const auto& owned) { return owned.second.pid == process.pid; });
+    if (!known) add(name, process, {});
+  }
+  return found;
+}
+
+ports::Task<ports::ExitStatus> ProcessRuntime::wait(ports::Instance instance) {
+  while (presence(instance) == ports::Presence::unreachable) co_await pause(kLongestPause);
+  const auto pidfd = open_verified(instance);
+  if (pidfd) {
+    // Asio closes what it watches; the handle is needed again afterwards.
+    TimedDescriptor watched{loop_, FileDescriptor{::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0)}};
+    co_await watched.readable();
+  }
+  co_return collect(instance, pidfd);
+}
+
+ports::ExitStatus ProcessRuntime::collect(const ports::Instance& instance, const FileDescriptor& pidfd) {
+  const auto known = std::ranges::find(ended_.items(), instance, &Ended::first);
+  if (known != ended_.items().end()) return known->second;
+
+  ports::ExitStatus status;
+  siginfo_t info{};
+  const bool ours =
+      pidfd && ::waitid(P_PIDFD, static_cast<id_t>(pidfd.get()), &info, WEXITED | WNOHANG) == 0 && info.si_pid != 0;
+  if (ours && info.si_code == CLD_EXITED) status.exit_code = info.si_status;
+  if (ours && info.si_code != CLD_EXITED) status.signal = info.si_status;
+
+  // C5: the group is as old as the instance, so any kill that it counted was one of this instance.
+  const auto group = group_of(instance);
+  const auto memory = instance.boot_id == boot_id() ? cgroups_.read(group) : std::nullopt;
+  if (const auto kills = memory ? memory->oom_kills : std::nullopt; kills && *kills > 0) {
+    status.oom_killed = true;
+    status.evidence = fmt::format("{} of cgroup {}: oom_kill {}",
+                                  group.version == 2 ? "memory.events" : "memory.oom_control", group.path, *kills);
+  }
+  if (pidfd) ended_.push({instance, status});
+  return status;
+}
+
+ports::Task<Result<void>> ProcessRuntime::stop(ports::Instance instance, milliseconds grace) {
+  const auto kill_at = steady_clock::now() + grace;
+  const auto give_up_at = kill_at + options_.kill_limit;
+  auto pause_for = kShortestPause;
+  while (presence(instance) == ports::Presence::unreachable && steady_clock::now() < give_up_at) {
+    co_await pause(kLongestPause);
+  }
+  const auto first = open_verified(instance);
+  if (first) send_signal(first, SIGTERM);
+  bool asked_the_rest = false;
+  for (;;) {
+    const bool first_ended = !first || has_ended(first);
+    const auto left = pids(instance);
+    if (first_ended && left.empty()) break;
+    const auto now = steady_clock::now();
+    if (now >= give_up_at) {
+      const std::int64_t stuck = left.empty() ? instance.pid : left.front();
+      const auto stat = read_stat(stuck);
+      co_return fail(
+          "still_running",
+          fmt::format("Process {} ({}) is still there after SIGKILL, in state {}.", stuck, stat ? stat->comm : "?",
+                      stat ? stat->state : '?'),
+          "A process in state D waits inside the kernel, often in the GPU driver; look at `dmesg`. Its memory "
+          "stays counted.",
+          fmt::format("pid {}", stuck));
+    }
+    if (now >= kill_at) {
+      signal_members(instance, SIGKILL);
+    } else if (first_ended && !asked_the_rest) {
+      asked_the_rest = true;
+      signal_members(instance, SIGTERM);
+    }
+    co_await pause(pause_for);
+    pause_for = std::min(pause_for * 2, kLongestPause);
+    if (steady_clock::now() < kill_at) {
+      const auto rest = std::chrono::ceil<milliseconds>(kill_at - steady_clock::now());
+      pause_for = std::min(pause_for, std::max(rest, kShortestPause));
+    }
+  }
+  if (first) collect(instance, first);  // a child of ours, too, must not stay behind as a zombie
+  co_return Result<void>{};
+}
+
+void ProcessRuntime::signal_members(const ports::Instance& instance, int signal) {
+  // Handles first, then the list again: a number that is still a member's now is behind its handle.
+  std::vector<std::pair<std::int64_t, FileDescriptor>> handles;
+  for (const auto pid : pids(instance)) handles.emplace_back(pid, open_pidfd(pid));
+  const auto members = pids(instance);
+  for (const auto& [pid, handle] : handles) {
+    if (handle && std::ranges::find(members, pid) != members.end()) send_signal(handle, signal);
+  }
+}
+
+std::vector<std::int64_t> ProcessRuntime::pids(const ports::Instance& instance) {
+  if (instance.cgroup.empty()) return tree_members(instance);
+  return instance.boot_id == boot_id() ? cgroups_.members(group_of(instance)) : std::vector<std::int64_t>{};
+}
+
+std::optional<memory::Measured> ProcessRuntime::measure(const ports::Instance& instance) {
+  const auto members = pids(instance);
+  if (members.empty()) return std::nullopt;
+  memory::Measured measured;
+  if (!options_.gpu_possible) measured.gpu = Bytes{};
+  if (!instance.cgroup.empty()) {
+    const auto memory = cgroups_.read(group_of(instance));
+    if (!memory) return std::nullopt;
+    measured.anon = memory->anon;  // B6
+    measured.kernel = memory->kernel;
+    measured.shmem = memory->shmem;
+    return measured;
+  }
+  // Shared memory is counted once for each process that maps it, kernel memory not at all: close, not exact.
+  measured.approximate = true;
+  const auto add = [](std::optional<Bytes>& sum, std::optional<Bytes> part) {
+    if (part) sum = sum.value_or(Bytes{}) + *part;
+  };
+  for (const auto pid : members) {
+    const auto memory = read_memory(pid);
+    add(measured.anon, memory.rss_anon);
+    add(measured.shmem, memory.rss_shmem);
+  }
+  return measured;
+}
+
+void ProcessRuntime::forget(const ports::Instance& instance) {
+  if (const auto pidfd = open_verified(instance); pidfd && has_ended(pidfd)) collect(instance, pidfd);
+  if (!instance.cgroup.empty()) cgroups_.remove(group_of(instance));
+}
+
+}  // namespace dgxmm::process

@@ -1,0 +1,69 @@
+#pragma once
+#include "adapters/process/cgroup.h"
+#include "base/files.h"
+#include "base/ring.h"
+#include "ports/container_runtime.h"
+
+#include <boost/asio/awaitable.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace dgxmm::process {
+
+struct ProcessRuntimeOptions {
+  /// A binary that hands `launch-engine` to launch_engine().
+  std::string launcher = "/proc/self/exe";
+  /// Where /proc and the cgroup mounts are looked up.
+  std::filesystem::path root = "/";
+  /// Where the engines' cgroups are made, below the mount; by default the best place that this host allows.
+  std::optional<std::string> cgroup_parent;
+  /// This host may hold GPU memory that only NVML can see: then the GPU part is unknown, else it is 0 (B7).
+  bool gpu_possible = true;
+  /// How long a killed process may take to disappear.
+  std::chrono::milliseconds kill_limit{30'000};
+};
+
+/// Engines as plain processes of this host, each in its own session and, where one may be made, in its own cgroup. They
+/// outlive the daemon; their Instance is all that is needed to take them over.
+class ProcessRuntime final : public ports::ContainerRuntime {
+ public:
+  /// Outlived by `loop`.
+  ProcessRuntime(boost::asio::io_context& loop, ProcessRuntimeOptions options);
+
+  ports::Task<Result<ports::Instance>> start(ports::InstanceSpec spec) override;
+  ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments,
+                                             std::chrono::milliseconds deadline) override;
+  ports::Presence presence(const ports::Instance& instance) override;
+  std::vector<std::pair<std::string, ports::Instance>> find_owned() override;
+  ports::Task<ports::ExitStatus> wait(ports::Instance instance) override;
+  ports::Task<Result<void>> stop(ports::Instance instance, std::chrono::milliseconds grace) override;
+  std::optional<memory::Measured> measure(const ports::Instance& instance) override;
+  std::vector<std::int64_t> pids(const ports::Instance& instance) override;
+  void forget(const ports::Instance& instance) override;
+
+ private:
+  using Ended = std::pair<ports::Instance, ports::ExitStatus>;
+
+  ports::Task<Result<ports::Instance>> launch(ports::InstanceSpec spec, std::optional<Group> group);
+  ports::Task<bool> ends_before(FileDescriptor pidfd, std::chrono::steady_clock::time_point when);
+  ports::Task<> pause(std::chrono::milliseconds duration);
+  void signal_members(const ports::Instance& instance, int signal);
+  ports::ExitStatus collect(const ports::Instance& instance, const FileDescriptor& pidfd);
+
+  boost::asio::io_context& loop_;
+  ProcessRuntimeOptions options_;
+  MemoryCgroups cgroups_;
+  bool leftovers_removed_ = false;
+  Ring<Ended> ended_{64};  // a child's status can be fetched only once, and its group may be gone when it is asked for
+};
+
+}  // namespace dgxmm::process

@@ -1,0 +1,50 @@
+#pragma once
+#include "base/files.h"
+#include "core/host/readings.h"
+#include "ports/container_runtime.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace dgxmm::process {
+
+/// Of the running kernel.
+const std::string& boot_id();
+
+std::optional<host::ProcessStat> read_stat(std::int64_t pid);
+host::ProcessMemory read_memory(std::int64_t pid);
+
+/// Digest of an argument vector, stable between versions: FNV-1a over the arguments, each with its closing NUL.
+std::string command_digest(std::span<const std::string> arguments);
+/// The same of a running process; absent when it has none (a zombie).
+std::optional<std::string> command_digest_of(std::int64_t pid);
+
+/// Is the process with this number the one that was started? Boot id, pid and start time decide: the kernel gives such
+/// a triple once. The command is a witness, but an honest engine may change it (a wrapper script that execs, a program
+/// that sets its title); then the process must still lead the session that the launcher made, which nothing can change.
+bool is_same_process(const ports::Instance& instance);
+
+/// The processes of an instance without a cgroup: its session, and the descendants of its first process. When the first
+/// process is gone, those of the session whose environment names the instance: the session's number alone could be
+/// somebody else's by then. A descendant that left the session and lost its parent is not found.
+std::vector<std::int64_t> tree_members(const ports::Instance& instance);
+
+/// The oldest of these that leads a session of its own, which is how the launcher starts every engine.
+std::optional<host::ProcessStat> first_process(std::span<const std::int64_t> pids);
+
+/// Every first process of an instance on this host, by the marks in its environment, with the instance's name.
+std::vector<std::pair<std::string, host::ProcessStat>> marked_processes();
+
+/// A handle that stays with one process when its number is given to another. Empty: no such process (errno is ESRCH),
+/// or no descriptor left.
+FileDescriptor open_pidfd(std::int64_t pid);
+/// Has the process of this handle ended, with all its threads?
+bool has_ended(const FileDescriptor& pidfd);
+bool send_signal(const FileDescriptor& pidfd, int signal);
+
+}  // namespace dgxmm::process

@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/settings/settings.h"
+
+namespace dgxmm::settings_file {
+
+/// The assignments of a TOML file, each with its "file:line". Errors: `bad_setting` naming file and line (not TOML, a
+/// table where a value belongs), `settings_not_found`.
+Result<std::vector<settings::Assignment>> read_file(const std::string& path);
+
+/// The assignments of the environment: DGXMM_<NAME> for each setting; lists are separated by ':'.
+std::vector<settings::Assignment> read_environment();
+
+/// $XDG_CONFIG_HOME/dgxmm/settings.toml, else ~/.config/dgxmm/settings.toml, else /etc/dgxmm/settings.toml; empty when
+/// none of them exists.
+std::string default_path();
+
+/// $XDG_STATE_HOME/dgxmm, else ~/.local/state/dgxmm.
+std::string default_state_dir();
+
+}  // namespace dgxmm::settings_file

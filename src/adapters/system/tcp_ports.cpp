@@ -1,0 +1,47 @@
+#include "adapters/system/tcp_ports.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace dgxmm::system {
+
+HeldTcpPorts::~HeldTcpPorts() {
+  for (const auto& [port, socket] : sockets_) ::close(socket);
+}
+
+Result<std::uint16_t> HeldTcpPorts::hold(std::optional<std::uint16_t> wanted) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return fail("port_taken", fmt::format("no socket could be made: {}", std::strerror(errno)));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(wanted.value_or(0));
+  socklen_t length = sizeof address;
+  // SO_REUSEADDR stays off: a port in TIME_WAIT is taken for the engine too, which then would fail to bind it.
+  if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    const auto reason = std::string{std::strerror(errno)};
+    ::close(socket);
+    return fail("port_taken", fmt::format("port {} cannot be used: {}", wanted.value_or(0), reason),
+                "another program has it; choose another port, or leave it to dgxmm", "port");
+  }
+  const auto port = ntohs(address.sin_port);
+  sockets_[port] = socket;
+  return port;
+}
+
+void HeldTcpPorts::release(std::uint16_t port) {
+  const auto held = sockets_.find(port);
+  if (held == sockets_.end()) return;
+  ::close(held->second);
+  sockets_.erase(held);
+}
+
+}  // namespace dgxmm::system

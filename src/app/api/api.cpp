@@ -1,0 +1,397 @@
+#include "app/api/api.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "app/api/guard.h"
+#include "app/api/respond.h"
+#include "app/api/streams.h"
+#include "app/api/views.h"
+#include "app/dto/convert.h"
+#include "app/dto/dto_json.h"
+#include "base/log.h"
+
+namespace dgxmm::api {
+namespace {
+
+using ports::HttpRequest;
+using ports::HttpResponse;
+using ports::Task;
+
+constexpr std::size_t kBodyLimit = std::size_t{64} * 1024;
+constexpr std::size_t kDefaultLogLines = 200;
+constexpr std::size_t kMaxLogLines = 10'000;
+constexpr std::size_t kProcessRows = 25;
+
+/// What a route gets: the request and the parts of the path that its pattern names.
+struct Call {
+  HttpRequest request;
+  std::vector<std::string> parameters;
+};
+
+template <class T>
+HttpResponse document(const T& value, int status = 200) {
+  return json_response(status, json::encode(value));
+}
+
+template <class T>
+Result<T> read_body(const HttpRequest& request) {
+  if (request.body.empty()) {
+    return fail("bad_json", "the request has no body", "send a JSON object, for example {\"model\": \"/models/m.gguf\"}");
+  }
+  const auto parsed = json::parse(request.body);
+  if (!parsed) return fail(parsed.error());
+  return json::decode<T>(*parsed, json::Unknown::reject);
+}
+
+std::optional<std::int64_t> read_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+HttpResponse refusal(std::string code, const service::PlanSet& set) {
+  dto::Problem problem_document;
+  problem_document.status = 409;
+  problem_document.title = code == "plan_changed" ? "The plan no longer holds" : "Does not fit";
+  problem_document.detail = set.plans.summary;
+  problem_document.code = std::move(code);
+  if (set.plans.fits_now) {
+    problem_document.hint = "no plan is needed any more: deploy it as it is";
+  } else if (set.plans.plans.empty()) {
+    problem_document.hint = "stop something that dgxmm does not manage, or choose a smaller model";
+  } else {
+    problem_document.hint = fmt::format("carry out one of the plans: POST /api/v1/plans/{}/PLAN/apply", set.id);
+  }
+  problem_document.plans = plans_view(set);
+  return problem(std::move(problem_document));
+}
+
+class Api final : public ports::HttpHandler {
+ public:
+  Api(service::Service& service, BuildInfo build) : service_(service), build_(std::move(build)) {}
+
+  Task<HttpResponse> handle(HttpRequest request) override {
+    if (const auto denied = check_access(request, service_.settings)) co_return problem(*denied);
+    const auto method = request.method == "HEAD" ? std::string{"GET"} : request.method;
+    bool path_exists = false;
+    for (const auto& route : kRoutes) {
+      auto parameters = match(route.pattern, request.path);
+      if (!parameters) continue;
+      path_exists = true;
+      if (route.method != method) continue;
+      Call call{std::move(request), std::move(*parameters)};
+      auto response = co_await (this->*route.handler)(std::move(call));
+      co_return response;
+    }
+    if (path_exists) co_return problem(Error{"method_not_allowed", fmt::format("{} cannot be done here", method), {}, request.path});
+    co_return problem(Error{"not_found", fmt::format("there is no {}", request.path), "docs/api.md lists what there is", request.path});
+  }
+
+  [[nodiscard]] std::size_t body_limit(const std::string& method, const std::string& path) const override {
+    static_cast<void>(method);
+    static_cast<void>(path);
+    return kBodyLimit;
+  }
+
+ private:
+  using Handler = Task<HttpResponse> (Api::*)(Call);
+  struct Route {
+    std::string_view method;
+    std::string_view pattern;  ///< "{}" stands for one part of the path
+    Handler handler;
+  };
+  static const std::array<Route, 23> kRoutes;
+
+  /// The parts that stand where the pattern has {}, or nothing when the path is another one.
+  static std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
+    std::vector<std::string> parameters;
+    while (true) {
+      const auto pattern_end = pattern.find('/', 1);
+      const auto path_end = path.find('/', 1);
+      const auto expected = pattern.substr(0, pattern_end);
+      const auto actual = path.substr(0, path_end);
+      if (expected == "/{}") {
+        if (actual.size() < 2) return std::nullopt;
+        parameters.emplace_back(actual.substr(1));
+      } else if (expected != actual) {
+        return std::nullopt;
+      }
+      if ((pattern_end == std::string_view::npos) != (path_end == std::string_view::npos)) return std::nullopt;
+      if (pattern_end == std::string_view::npos) return parameters;
+      pattern.remove_prefix(pattern_end);
+      path.remove_prefix(path_end);
+    }
+  }
+
+  service::Deployment* find(const Call& call) { return service_.table.find(call.parameters.at(0)); }
+
+  static HttpResponse no_such_deployment(const Call& call) {
+    return problem(Error{"deployment_not_found", fmt::format("there is no deployment '{}'", call.parameters.at(0)), "`dgxmm ps --all` lists them", "id"});
+  }
+
+  // --- the daemon itself
+
+  Task<HttpResponse> healthz(Call) {
+    const auto trouble = service_.trouble();
+    auto response = json_response(trouble ? 503 : 200, json::encode(std::map<std::string, std::string>{{"status", trouble ? "trouble" : "ok"}, {"detail", trouble.value_or("")}}));
+    co_return response;
+  }
+
+  Task<HttpResponse> metrics(Call) {
+    co_return text_response(200, metrics_page(service_, build_.version), "text/plain; version=0.0.4; charset=utf-8");
+  }
+
+  Task<HttpResponse> version(Call) { co_return document(dto::Version{.version = build_.version, .commit = build_.commit}); }
+
+  Task<HttpResponse> settings(Call) {
+    std::vector<std::map<std::string, std::string>> rows;
+    for (const auto& definition : settings::definitions()) {
+      const auto source = service_.settings.sources.find(std::string{definition.name});
+      rows.push_back({{"name", std::string{definition.name}},
+                      {"value", settings::value_text(service_.settings, definition.name)},
+                      {"source", source == service_.settings.sources.end() ? "default" : source->second},
+                      {"description", std::string{definition.description}}});
+    }
+    co_return document(rows);
+  }
+
+  // --- memory
+
+  Task<HttpResponse> budget(Call) {
+    const auto snapshot = service_.sampler.refresh();
+    if (snapshot->problem) co_return problem(*snapshot->problem);
+    co_return document(budget_view(service_, *snapshot));
+  }
+
+  Task<HttpResponse> processes(Call) {
+    std::vector<std::int64_t> managed;
+    for (const auto* deployment : service_.table.all()) {
+      if (!deployment->instance || deployment::is_final(deployment->state)) continue;
+      for (const auto pid : service_.runtime.pids(*deployment->instance)) managed.push_back(pid);
+    }
+    dto::Processes result;
+    std::vector<host::ProcessRow> rows;
+    co_await service_.loop.on_pool([&] { rows = service_.host.processes(kProcessRows, managed); });
+    for (const auto& row : rows) result.processes.push_back(dto::to_dto(row));
+    co_return document(result);
+  }
+
+  // --- models and estimates
+
+  Task<HttpResponse> models(Call) {
+    dto::Models result{.folders = service_.settings.model_folders, .models = {}};
+    const auto entries = co_await service_.estimates.catalog();
+    for (const auto& entry : entries) {
+      result.models.push_back({entry.name, entry.path, dto::word(entry.format), entry.architecture, entry.quantization, entry.base_model, entry.size,
+                               entry.training_context, entry.problem});
+    }
+    co_return document(result);
+  }
+
+  Task<HttpResponse> fit(Call call) {
+    auto request = read_body<engine::DeployRequest>(call.request);
+    if (!request) co_return problem(request.error());
+    const auto prepared = co_await service_.estimates.prepare(std::move(*request));
+    if (!prepared) co_return problem(prepared.error());
+    const auto snapshot = service_.sampler.refresh();
+    if (snapshot->problem) co_return problem(*snapshot->problem);
+    co_return document(dto::make_fit(*prepared->model, prepared->config, prepared->estimate, budget_view(service_, *snapshot)));
+  }
+
+  Task<HttpResponse> calibration(Call) { co_return document(calibrations_view(service_.estimates)); }
+
+  // --- deployments
+
+  Task<HttpResponse> list_deployments(Call) {
+    std::vector<dto::Deployment> result;
+    for (const auto* deployment : service_.table.all()) result.push_back(deployment_view(service_, *deployment));
+    co_return document(result);
+  }
+
+  Task<HttpResponse> deploy(Call call) {
+    auto request = read_body<engine::DeployRequest>(call.request);
+    if (!request) co_return problem(request.error());
+    const auto decision = co_await service_.admission.admit(std::move(*request));
+    if (!decision) co_return problem(decision.error());
+    if (decision->refused) co_return refusal("does_not_fit", *decision->refused);
+    service_.supervisor.start(*decision->admitted);
+    auto response = document(deployment_view(service_, *service_.table.find(*decision->admitted)), 201);
+    response.headers.emplace_back("Location", fmt::format("/api/v1/deployments/{}", decision->admitted->value));
+    co_return response;
+  }
+
+  Task<HttpResponse> show_deployment(Call call) {
+    const auto* deployment = find(call);
+    co_return deployment == nullptr ? no_such_deployment(call) : document(deployment_view(service_, *deployment));
+  }
+
+  Task<HttpResponse> change_deployment(Call call) {
+    const auto change = read_body<dto::DeploymentChange>(call.request);
+    if (!change) co_return problem(change.error());
+    const auto* deployment = find(call);
+    if (deployment == nullptr) co_return no_such_deployment(call);
+    auto changed = *deployment;
+    if (change->priority) changed.priority = *change->priority;
+    if (change->pinned) changed.pinned = *change->pinned;
+    if (change->labels) changed.labels = *change->labels;
+    service_.table.replace(std::move(changed));
+    service_.events.publish("deployment.changed", deployment->id,
+                            fmt::format("{}: priority {}, {}", deployment->name, deployment->priority, deployment->pinned ? "pinned" : "not pinned"),
+                            {{"name", deployment->name}});
+    co_return document(deployment_view(service_, *deployment));
+  }
+
+  Task<HttpResponse> remove_deployment(Call call) {
+    const auto* deployment = find(call);
+    if (deployment == nullptr) co_return no_such_deployment(call);
+    if (!deployment::is_final(deployment->state)) {
+      co_return problem(Error{"already_running", fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)), "stop it first", "id"});
+    }
+    const auto id = deployment->id;
+    service_.table.remove(id);
+    service_.supervisor.logs().remove(service_.supervisor.identity().log_path(id));
+    co_return text_response(204, {});
+  }
+
+  Task<HttpResponse> stop_deployment(Call call) {
+    const auto* deployment = find(call);
+    if (deployment == nullptr) co_return no_such_deployment(call);
+    const auto id = deployment->id;
+    const auto stopped = co_await service_.supervisor.stop(id);
+    if (!stopped) co_return problem(stopped.error());
+    deployment = service_.table.find(id);
+    co_return deployment == nullptr ? no_such_deployment(call) : document(deployment_view(service_, *deployment));
+  }
+
+  Task<HttpResponse> start_deployment(Call call) {
+    const auto* deployment = find(call);
+    if (deployment == nullptr) co_return no_such_deployment(call);
+    const auto id = deployment->id;
+    const auto turn = co_await service_.admission.turns().take();
+    const auto readmitted = co_await service_.admission.readmit_in_turn(id);
+    if (!readmitted) co_return problem(readmitted.error());
+    service_.supervisor.start(id);
+    co_return document(deployment_view(service_, *service_.table.find(id)), 202);
+  }
+
+  Task<HttpResponse> logs(Call call) {
+    const auto* deployment = find(call);
+    if (deployment == nullptr) co_return no_such_deployment(call);
+    auto lines = kDefaultLogLines;
+    if (const auto tail = call.request.query.find("tail"); tail != call.request.query.end()) {
+      const auto number = read_number(tail->second);
+      if (!number || *number < 0) co_return problem(Error{"bad_field", "tail: expected a whole number", {}, "tail"});
+      lines = std::min(static_cast<std::size_t>(*number), kMaxLogLines);
+    }
+    const auto follow = call.request.query.find("follow");
+    if (follow != call.request.query.end() && follow->second == "1") {
+      auto response = text_response(200, {});
+      response.stream = log_stream(service_, deployment->id, lines);
+      co_return response;
+    }
+    std::string text;
+    for (const auto& line : service_.supervisor.log_tail(deployment->id, lines)) text += line + "\n";
+    co_return text_response(200, std::move(text));
+  }
+
+  // --- plans
+
+  Task<HttpResponse> make_plans(Call call) {
+    auto request = read_body<engine::DeployRequest>(call.request);
+    if (!request) co_return problem(request.error());
+    const auto set = co_await service_.admission.plan(std::move(*request));
+    if (!set) co_return problem(set.error());
+    co_return document(plans_view(*set));
+  }
+
+  Task<HttpResponse> show_plans(Call call) {
+    const auto* set = service_.admission.find_set(call.parameters.at(0));
+    if (set == nullptr) co_return problem(Error{"plan_not_found", fmt::format("there are no plans '{}'", call.parameters.at(0)), "ask for them again", "set"});
+    co_return document(plans_view(*set));
+  }
+
+  Task<HttpResponse> apply_plan(Call call) {
+    const auto& set = call.parameters.at(0);
+    const auto begun = service_.operations.apply(set == "latest" ? std::string{} : set, call.parameters.at(1));
+    if (!begun) co_return problem(begun.error());
+    if (begun->changed) co_return refusal("plan_changed", *begun->changed);
+    co_return document(*begun->operation, 202);
+  }
+
+  Task<HttpResponse> list_operations(Call) {
+    std::vector<dto::Operation> result;
+    for (const auto& operation : service_.operations.all()) result.push_back(*operation);
+    co_return document(result);
+  }
+
+  Task<HttpResponse> show_operation(Call call) {
+    const auto operation = service_.operations.find(call.parameters.at(0));
+    if (!operation) co_return problem(Error{"operation_not_found", fmt::format("there is no operation '{}'", call.parameters.at(0)), {}, "id"});
+    co_return document(*operation);
+  }
+
+  // --- events
+
+  Task<HttpResponse> events(Call call) {
+    // From now on, unless the client says what it has seen.
+    auto last_id = service_.events.last_id();
+    const auto header = call.request.headers.find("last-event-id");
+    const auto query = call.request.query.find("after");
+    const auto given = header != call.request.headers.end() ? header->second : query != call.request.query.end() ? query->second : std::string{};
+    if (!given.empty()) {
+      const auto number = read_number(given);
+      if (!number || *number < 0) co_return problem(Error{"bad_field", "Last-Event-ID: expected the id of an event", {}, "Last-Event-ID"});
+      // An id that was never given is from another state folder: nothing that it says was seen here.
+      last_id = std::min(*number, last_id);
+    }
+    auto response = text_response(200, {}, "text/event-stream");
+    response.stream = event_stream(service_, last_id);
+    co_return response;
+  }
+
+  service::Service& service_;
+  BuildInfo build_;
+};
+
+const std::array<Api::Route, 23> Api::kRoutes{{
+    {"GET", "/healthz", &Api::healthz},
+    {"GET", "/metrics", &Api::metrics},
+    {"GET", "/api/v1/version", &Api::version},
+    {"GET", "/api/v1/settings", &Api::settings},
+    {"GET", "/api/v1/budget", &Api::budget},
+    {"GET", "/api/v1/processes", &Api::processes},
+    {"GET", "/api/v1/models", &Api::models},
+    {"POST", "/api/v1/fit", &Api::fit},
+    {"GET", "/api/v1/calibration", &Api::calibration},
+    {"GET", "/api/v1/deployments", &Api::list_deployments},
+    {"POST", "/api/v1/deployments", &Api::deploy},
+    {"GET", "/api/v1/deployments/{}", &Api::show_deployment},
+    {"PATCH", "/api/v1/deployments/{}", &Api::change_deployment},
+    {"DELETE", "/api/v1/deployments/{}", &Api::remove_deployment},
+    {"POST", "/api/v1/deployments/{}/stop", &Api::stop_deployment},
+    {"POST", "/api/v1/deployments/{}/start", &Api::start_deployment},
+    {"GET", "/api/v1/deployments/{}/logs", &Api::logs},
+    {"POST", "/api/v1/plans", &Api::make_plans},
+    {"GET", "/api/v1/plans/{}", &Api::show_plans},
+    {"POST", "/api/v1/plans/{}/{}/apply", &Api::apply_plan},
+    {"GET", "/api/v1/operations", &Api::list_operations},
+    {"GET", "/api/v1/operations/{}", &Api::show_operation},
+    {"GET", "/api/v1/events", &Api::events},
+}};
+
+}  // namespace
+
+std::unique_ptr<ports::HttpHandler> make_api(service::Service& service, BuildInfo build) {
+  return std::make_unique<Api>(service, std::move(build));
+}
+
+}  // namespace dgxmm::api

@@ -1,0 +1,77 @@
+#include "app/api/views.h"
+
+#include <fmt/format.h>
+
+#include "app/dto/convert.h"
+
+namespace dgxmm::api {
+
+dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot) {
+  auto view = dto::to_dto(snapshot.budget);
+  view.revision = snapshot.revision;
+  view.time = format_time(snapshot.time);
+  view.source = "daemon";
+  view.warnings = snapshot.warnings;
+  for (const auto& entry : snapshot.deployments) {
+    const auto* deployment = service.table.find(entry.id);
+    dto::BudgetDeployment row{.id = entry.id,
+                              .name = deployment == nullptr ? std::string{} : deployment->name,
+                              .state = std::string{deployment::name_of(entry.state)},
+                              .reserved_bytes = entry.reserved,
+                              .measured = {}};
+    if (entry.measured) row.measured = dto::to_dto(*entry.measured);
+    view.deployments.push_back(std::move(row));
+  }
+  return view;
+}
+
+dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment) {
+  dto::Deployment view;
+  view.id = deployment.id;
+  view.name = deployment.name;
+  view.state = deployment::name_of(deployment.state);
+  view.state_since = format_time(deployment.state_since);
+  view.phase = deployment.state == deployment::State::loading ? deployment.progress.phase : std::string{};
+  view.model = deployment.request.model;
+  view.model_name = deployment.model_name;
+  view.served_name = deployment.served_name;
+  view.url = fmt::format("http://127.0.0.1:{}/v1", deployment.port);
+  view.config = dto::to_dto(deployment.config);
+  view.reserved_bytes = deployment.reserved();
+  if (const auto* entry = service.sampler.latest()->find(deployment.id); entry != nullptr && entry->measured) {
+    view.measured = dto::to_dto(*entry->measured);
+  }
+  view.estimate = dto::to_dto(deployment.estimate);
+  view.footprint_bytes = deployment.footprint;
+  if (deployment.state == deployment::State::ready) view.busy = deployment.activity.busy();
+  if (deployment.idle_since) view.idle_since = format_time(*deployment.idle_since);
+  view.priority = deployment.priority;
+  view.pinned = deployment.pinned;
+  view.labels = deployment.labels;
+  if (deployment.instance && !deployment::is_final(deployment.state)) view.pid = deployment.instance->pid;
+  view.created_at = format_time(deployment.created_at);
+  if (deployment.ready_at) view.ready_at = format_time(*deployment.ready_at);
+  if (const auto& failure = deployment.failure) {
+    view.failure = dto::Failure{failure->code, failure->message, failure->hint, failure->last_lines};
+  }
+  return view;
+}
+
+dto::Plans plans_view(const service::PlanSet& set) {
+  auto view = dto::to_dto(set.plans);
+  view.plan_set = set.id;
+  return view;
+}
+
+dto::Calibrations calibrations_view(const service::Estimates& estimates) {
+  dto::Calibrations view;
+  for (const auto& record : estimates.records()) {
+    view.records.push_back({record.fingerprint, record.configuration_key, record.measured, record.formula, format_time(record.recorded_at)});
+  }
+  for (const auto& floor : estimates.floors()) {
+    view.oom_floors.push_back({floor.fingerprint, floor.configuration_key, floor.killed_size, floor.kills, floor.evidence, format_time(floor.recorded_at)});
+  }
+  return view;
+}
+
+}  // namespace dgxmm::api

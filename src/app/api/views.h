@@ -1,0 +1,15 @@
+#pragma once
+#include "app/dto/dto.h"
+#include "app/service/service.h"
+
+// The state of the services as documents.
+namespace dgxmm::api {
+
+dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot);
+dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment);
+dto::Plans plans_view(const service::PlanSet& set);
+dto::Calibrations calibrations_view(const service::Estimates& estimates);
+/// Prometheus text format.
+std::string metrics_page(service::Service& service, const std::string& version);
+
+}  // namespace dgxmm::api

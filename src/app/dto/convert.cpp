@@ -1,0 +1,243 @@
+#include "app/dto/convert.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/engine/request.h"
+
+namespace dgxmm::dto {
+namespace {
+
+using memory::Confidence;
+using memory::Source;
+
+constexpr std::array<std::pair<Confidence, const char*>, 4> kConfidences{{{Confidence::low, "low"},
+                                                                         {Confidence::estimated, "estimated"},
+                                                                         {Confidence::calibrated, "calibrated"},
+                                                                         {Confidence::measured, "measured"}}};
+constexpr std::array<std::pair<Source, const char*>, 6> kSources{{{Source::file_size, "file_size"},
+                                                                 {Source::formula, "formula"},
+                                                                 {Source::engine_default, "engine_default"},
+                                                                 {Source::setting, "setting"},
+                                                                 {Source::calibrated, "calibrated"},
+                                                                 {Source::measured, "measured"}}};
+constexpr std::array<std::pair<engine::FlashAttention, const char*>, 3> kFlashAttention{
+    {{engine::FlashAttention::automatic, "auto"},
+     {engine::FlashAttention::on, "on"},
+     {engine::FlashAttention::off, "off"}}};
+
+template <class Table, class Value>
+std::string word_of(const Table& table, Value value) {
+  const auto found = std::ranges::find(table, value, [](const auto& row) { return row.first; });
+  return found == table.end() ? "unknown" : found->second;
+}
+
+template <class Table>
+auto value_of(const Table& table, const std::string& text) -> std::optional<decltype(table[0].first)> {
+  const auto found = std::ranges::find(table, text, [](const auto& row) { return std::string{row.second}; });
+  if (found == table.end()) return std::nullopt;
+  return found->first;
+}
+
+}  // namespace
+
+std::string word(Confidence confidence) { return word_of(kConfidences, confidence); }
+std::string word(Source source) { return word_of(kSources, source); }
+std::string word(model::Format format) { return format == model::Format::gguf ? "gguf" : "safetensors"; }
+
+std::string word(planner::PlanKind kind) {
+  switch (kind) {
+    case planner::PlanKind::kv: return "kv";
+    case planner::PlanKind::ctx: return "ctx";
+    case planner::PlanKind::seqs: return "seqs";
+    case planner::PlanKind::quant: return "quant";
+    case planner::PlanKind::mix: return "mix";
+    case planner::PlanKind::sleep: return "sleep";
+    case planner::PlanKind::stop: return "stop";
+  }
+  return "unknown";
+}
+
+Estimate to_dto(const memory::Estimate& estimate) {
+  Estimate result{.total_bytes = estimate.total,
+                  .formula_bytes = estimate.formula,
+                  .confidence = word(estimate.confidence),
+                  .total_source = estimate.total_source,
+                  .parts = {},
+                  .missing_fields = estimate.missing_fields};
+  for (const auto& part : estimate.parts) {
+    result.parts.push_back({part.name, part.size, word(part.source), part.detail});
+  }
+  return result;
+}
+
+Config to_dto(const engine::EngineConfig& config) {
+  Config result;
+  result.engine = engine::display_name(engine::kind_of(config));
+  if (const auto* llamacpp = std::get_if<engine::LlamaCppConfig>(&config)) {
+    result.ctx_size = llamacpp->ctx_size;
+    result.parallel = llamacpp->parallel;
+    result.batch = llamacpp->batch;
+    result.ubatch = llamacpp->ubatch;
+    result.cache_ram_mib = llamacpp->cache_ram_mib;
+    result.kv_unified = llamacpp->kv_unified;
+    result.swa_full = llamacpp->swa_full;
+    result.cache_type_k = engine::name_of(llamacpp->cache_type_k);
+    result.cache_type_v = engine::name_of(llamacpp->cache_type_v);
+    result.flash_attn = word_of(kFlashAttention, llamacpp->flash_attn);
+  } else {
+    const auto& vllm = std::get<engine::VllmConfig>(config);
+    result.max_model_len = vllm.max_model_len;
+    result.max_num_seqs = vllm.max_num_seqs;
+    result.max_num_batched_tokens = vllm.max_num_batched_tokens;
+    result.kv_tokens = vllm.kv_tokens;
+    result.kv_cache_dtype = vllm.kv_cache_dtype;
+    result.enforce_eager = vllm.enforce_eager;
+  }
+  return result;
+}
+
+Measured to_dto(const memory::Measured& measured) {
+  return {.total_bytes = measured.total(),
+          .anon_bytes = measured.anon,
+          .kernel_bytes = measured.kernel,
+          .shmem_bytes = measured.shmem,
+          .gpu_bytes = measured.gpu,
+          .approximate = measured.approximate,
+          .complete = measured.anon && measured.kernel && measured.shmem && measured.gpu};
+}
+
+Budget to_dto(const memory::Budget& budget) {
+  Budget result;
+  result.mem_total_bytes = budget.mem_total;
+  result.mem_available_bytes = budget.mem_available;
+  result.safety_margin_bytes = budget.safety_margin;
+  result.os_reserve_bytes = budget.os_reserve;
+  result.usable_bytes = budget.usable;
+  result.committed_bytes = budget.committed;
+  result.used_bytes = budget.used;
+  result.measured_by_managed_bytes = budget.measured_by_managed;
+  result.ready_gap_bytes = budget.ready_gap;
+  result.external_bytes = budget.external;
+  result.free_for_new_bytes = budget.free_for_new;
+  return result;
+}
+
+Plan to_dto(const planner::Plan& plan) {
+  return {.id = plan.id,
+          .kind = word(plan.kind),
+          .title = plan.title,
+          .fits = plan.fits,
+          .recommended = plan.recommended,
+          .unsafe = plan.unsafe,
+          .needed_bytes = plan.needed,
+          .free_before_bytes = plan.free_before,
+          .free_after_bytes = plan.free_after,
+          .shortfall_bytes = plan.shortfall,
+          .left_bytes = plan.left,
+          .confidence = word(plan.confidence),
+          .config = to_dto(plan.config),
+          .stops = plan.stops};
+}
+
+Plans to_dto(const planner::Plans& plans) {
+  Plans result{.plan_set = {},
+               .fits_now = plans.fits_now,
+               .needed_bytes = plans.needed,
+               .free_for_new_bytes = plans.free_for_new,
+               .shortfall_bytes = plans.shortfall,
+               .summary = plans.summary,
+               .plans = {}};
+  for (const auto& plan : plans.plans) result.plans.push_back(to_dto(plan));
+  return result;
+}
+
+ModelInfo to_dto(const model::ModelDescription& model) {
+  return {.name = model.name,
+          .path = model.path,
+          .format = word(model.format),
+          .architecture = model.architecture,
+          .quantization = model.quantization,
+          .file_bytes = model.weights.files,
+          .training_context = model.training_context};
+}
+
+Process to_dto(const host::ProcessRow& row) {
+  return {.pid = row.pid,
+          .user = row.user,
+          .command = row.command,
+          .container = row.container,
+          .held_bytes = row.held,
+          .rss_bytes = row.rss,
+          .gpu_bytes = row.gpu};
+}
+
+Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& config,
+             const memory::Estimate& estimate, Budget budget) {
+  const auto left = budget.free_for_new_bytes - estimate.total;
+  const bool fits = left >= Bytes{0};
+  auto document = to_dto(estimate);
+  return {.verdict = fits ? "fits" : "does_not_fit",
+          .total_bytes = document.total_bytes,
+          .formula_bytes = document.formula_bytes,
+          .confidence = document.confidence,
+          .total_source = document.total_source,
+          .parts = std::move(document.parts),
+          .missing_fields = std::move(document.missing_fields),
+          .free_for_new_bytes = budget.free_for_new_bytes,
+          .left_bytes = left,
+          .shortfall_bytes = fits ? Bytes{0} : -left,
+          .model = to_dto(model),
+          .config = to_dto(config),
+          .budget = std::move(budget)};
+}
+
+Result<engine::EngineConfig> from_dto(const Config& config) {
+  const auto kind = engine::parse_engine(config.engine);
+  if (!kind) return fail(kind.error());
+  if (*kind == engine::EngineKind::vllm) {
+    return engine::VllmConfig{.max_model_len = config.max_model_len.value_or(0),
+                              .max_num_seqs = config.max_num_seqs.value_or(0),
+                              .max_num_batched_tokens = config.max_num_batched_tokens.value_or(0),
+                              .kv_cache_dtype = config.kv_cache_dtype.value_or("auto"),
+                              .kv_tokens = config.kv_tokens,
+                              .enforce_eager = config.enforce_eager.value_or(false)};
+  }
+  const auto type_k = engine::parse_cache_type(config.cache_type_k.value_or("f16"));
+  const auto type_v = engine::parse_cache_type(config.cache_type_v.value_or("f16"));
+  const auto flash_attn = value_of(kFlashAttention, config.flash_attn.value_or("auto"));
+  if (!type_k) return fail(type_k.error());
+  if (!type_v) return fail(type_v.error());
+  if (!flash_attn) return fail("bad_field", "flash_attn: expected auto, on or off", {}, "flash_attn");
+  const engine::LlamaCppConfig defaults;
+  return engine::LlamaCppConfig{.ctx_size = config.ctx_size.value_or(defaults.ctx_size),
+                                .parallel = config.parallel.value_or(defaults.parallel),
+                                .kv_unified = config.kv_unified.value_or(defaults.kv_unified),
+                                .cache_type_k = *type_k,
+                                .cache_type_v = *type_v,
+                                .batch = config.batch.value_or(defaults.batch),
+                                .ubatch = config.ubatch.value_or(defaults.ubatch),
+                                .flash_attn = *flash_attn,
+                                .swa_full = config.swa_full.value_or(defaults.swa_full),
+                                .cache_ram_mib = config.cache_ram_mib.value_or(defaults.cache_ram_mib)};
+}
+
+Result<memory::Estimate> from_dto(const Estimate& estimate) {
+  memory::Estimate result;
+  for (const auto& part : estimate.parts) {
+    const auto source = value_of(kSources, part.source);
+    if (!source) return fail("bad_field", "estimate.parts: unknown source '" + part.source + "'");
+    result.parts.push_back({part.name, part.bytes, *source, part.detail});
+  }
+  const auto confidence = value_of(kConfidences, estimate.confidence);
+  if (!confidence) return fail("bad_field", "estimate.confidence: unknown value '" + estimate.confidence + "'");
+  result.total = estimate.total_bytes;
+  result.formula = estimate.formula_bytes;
+  result.confidence = *confidence;
+  result.missing_fields = estimate.missing_fields;
+  result.total_source = estimate.total_source;
+  return result;
+}
+
+}  // namespace dgxmm::dto

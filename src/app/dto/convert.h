@@ -1,0 +1,39 @@
+#pragma once
+#include <string>
+
+#include "app/dto/dto.h"
+#include "base/result.h"
+#include "core/engine/config.h"
+#include "core/host/readings.h"
+#include "core/memory/budget.h"
+#include "core/memory/calibration.h"
+#include "core/memory/estimate.h"
+#include "core/model/layout.h"
+#include "core/planner/plans.h"
+
+// Values of the core as documents.
+namespace dgxmm::dto {
+
+std::string word(memory::Confidence confidence);
+std::string word(memory::Source source);
+std::string word(model::Format format);
+std::string word(planner::PlanKind kind);
+
+Estimate to_dto(const memory::Estimate& estimate);
+Config to_dto(const engine::EngineConfig& config);
+Measured to_dto(const memory::Measured& measured);
+Budget to_dto(const memory::Budget& budget);
+Plan to_dto(const planner::Plan& plan);
+Plans to_dto(const planner::Plans& plans);
+ModelInfo to_dto(const model::ModelDescription& model);
+Process to_dto(const host::ProcessRow& row);
+
+/// `budget` is the one that the verdict rests on.
+Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& config,
+             const memory::Estimate& estimate, Budget budget);
+
+/// Back from a stored document. Errors: `bad_field`.
+Result<engine::EngineConfig> from_dto(const Config& config);
+Result<memory::Estimate> from_dto(const Estimate& estimate);
+
+}  // namespace dgxmm::dto

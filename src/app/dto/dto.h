@@ -1,0 +1,255 @@
+#pragma once
+// The shapes of the API's JSON, of the command line's --json and of what is stored: one struct a document, described
+// in dto_json.h. Sizes are whole bytes in fields named …_bytes; absent figures are null, never 0.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+
+namespace dgxmm::dto {
+
+struct Part {
+  std::string name;
+  Bytes bytes;
+  std::string source;
+  std::string detail;
+};
+
+struct Estimate {
+  Bytes total_bytes;
+  Bytes formula_bytes;
+  std::string confidence;
+  std::string total_source;
+  std::vector<Part> parts;
+  std::vector<std::string> missing_fields;
+};
+
+/// The resolved configuration: the settings of one engine; those of the other are null.
+struct Config {
+  std::string engine;
+  std::optional<std::int64_t> ctx_size, parallel, batch, ubatch, cache_ram_mib;
+  std::optional<bool> kv_unified, swa_full;
+  std::optional<std::string> cache_type_k, cache_type_v, flash_attn;
+  std::optional<std::int64_t> max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens;
+  std::optional<std::string> kv_cache_dtype;
+  std::optional<bool> enforce_eager;
+};
+
+struct Measured {
+  Bytes total_bytes;  ///< sum of the known parts
+  std::optional<Bytes> anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes;
+  bool approximate = false;
+  bool complete = false;  ///< every part is known
+};
+
+struct Failure {
+  std::string code;
+  std::string message;
+  std::string hint;
+  std::vector<std::string> last_lines;
+};
+
+struct Deployment {
+  DeploymentId id;
+  std::string name;
+  std::string state;
+  std::string state_since;
+  std::string phase;  ///< while loading: what the engine's log says it is doing
+  std::string model;
+  std::string model_name;
+  std::string served_name;
+  std::string url;  ///< base of the engine's own API
+  Config config;
+  Bytes reserved_bytes;
+  std::optional<Measured> measured;
+  Estimate estimate;
+  std::optional<Bytes> footprint_bytes;  ///< recorded after the last start (C1, C2)
+  std::optional<bool> busy;
+  std::optional<std::string> idle_since;
+  std::int64_t priority = 0;
+  bool pinned = false;
+  std::map<std::string, std::string> labels;
+  std::optional<std::int64_t> pid;
+  std::string created_at;
+  std::optional<std::string> ready_at;
+  std::optional<Failure> failure;
+};
+
+struct BudgetDeployment {
+  DeploymentId id;
+  std::string name;
+  std::string state;
+  Bytes reserved_bytes;
+  std::optional<Measured> measured;
+};
+
+/// Every quantity of B1–B7.
+struct Budget {
+  std::int64_t revision = 0;
+  std::string time;
+  Bytes mem_total_bytes, mem_available_bytes;
+  Bytes safety_margin_bytes, os_reserve_bytes;
+  Bytes usable_bytes, committed_bytes, used_bytes;
+  Bytes measured_by_managed_bytes, ready_gap_bytes;
+  Bytes external_bytes, free_for_new_bytes;
+  std::string source;  ///< "daemon", or "direct reading" when there is no daemon
+  std::vector<BudgetDeployment> deployments;
+  std::vector<std::string> warnings;
+};
+
+struct Plan {
+  std::string id;
+  std::string kind;
+  std::string title;
+  bool fits = false;
+  bool recommended = false;
+  std::vector<std::string> unsafe;
+  Bytes needed_bytes, free_before_bytes, free_after_bytes, shortfall_bytes, left_bytes;
+  std::string confidence;
+  Config config;
+  std::vector<DeploymentId> stops;
+};
+
+struct Plans {
+  std::string plan_set;  ///< empty when the plans cannot be carried out (computed without a daemon)
+  bool fits_now = false;
+  Bytes needed_bytes, free_for_new_bytes, shortfall_bytes;
+  std::string summary;
+  std::vector<Plan> plans;
+};
+
+struct ModelInfo {
+  std::string name;
+  std::string path;
+  std::string format;
+  std::string architecture;
+  std::string quantization;
+  Bytes file_bytes;
+  std::int64_t training_context = 0;
+};
+
+/// Will it fit?
+struct Fit {
+  std::string verdict;  ///< "fits" or "does_not_fit"
+  Bytes total_bytes;
+  Bytes formula_bytes;
+  std::string confidence;
+  std::string total_source;
+  std::vector<Part> parts;
+  std::vector<std::string> missing_fields;
+  Bytes free_for_new_bytes;
+  Bytes left_bytes;       ///< what stays free once it runs; negative = short by that much
+  Bytes shortfall_bytes;  ///< 0 when it fits
+  ModelInfo model;
+  Config config;
+  Budget budget;
+};
+
+struct CatalogModel {
+  std::string name;
+  std::string path;
+  std::string format;
+  std::string architecture;
+  std::string quantization;
+  std::string base_model;
+  Bytes file_bytes;
+  std::int64_t training_context = 0;
+  std::string problem;
+};
+
+struct Models {
+  std::vector<std::string> folders;
+  std::vector<CatalogModel> models;
+};
+
+struct OperationStep {
+  std::string what;
+  std::string state;  ///< waiting, running, done, failed, undone, undo_failed
+  std::string message;
+};
+
+/// A plan being carried out (P11).
+struct Operation {
+  std::string id;
+  std::string plan_set;
+  std::string plan;
+  std::string state;  ///< running, succeeded, failed
+  std::vector<OperationStep> steps;
+  std::optional<DeploymentId> deployment;
+  std::optional<Failure> failure;
+};
+
+struct Event {
+  std::int64_t id = 0;
+  std::string time;
+  std::string type;
+  std::optional<DeploymentId> deployment;
+  std::string message;
+  std::map<std::string, std::string> data;
+};
+
+struct Process {
+  std::int64_t pid = 0;
+  std::string user;
+  std::string command;
+  std::string container;
+  Bytes held_bytes;
+  std::optional<Bytes> rss_bytes, gpu_bytes;
+};
+
+struct Processes {
+  std::vector<Process> processes;
+};
+
+struct CalibrationRecord {
+  std::string fingerprint;
+  std::string configuration;
+  Bytes measured_bytes, formula_bytes;
+  std::string recorded_at;
+};
+
+struct OomFloor {
+  std::string fingerprint;
+  std::string configuration;
+  Bytes killed_bytes;
+  std::int64_t kills = 0;
+  std::string evidence;
+  std::string recorded_at;
+};
+
+struct Calibrations {
+  std::vector<CalibrationRecord> records;
+  std::vector<OomFloor> oom_floors;
+};
+
+struct Version {
+  std::string version;
+  std::string commit;
+  std::string api = "v1";
+};
+
+/// RFC 9457, with a stable `code`.
+struct Problem {
+  std::string type = "about:blank";
+  std::string title;
+  std::int64_t status = 0;
+  std::string detail;
+  std::string code;
+  std::string hint;
+  std::string where;
+  std::optional<Plans> plans;      ///< 409 does_not_fit
+  std::optional<Failure> failure;  ///< an engine that died, with its last lines
+};
+
+/// PATCH /deployments/{id}: only what is given changes.
+struct DeploymentChange {
+  std::optional<std::int64_t> priority;
+  std::optional<bool> pinned;
+  std::optional<std::map<std::string, std::string>> labels;
+};
+
+}  // namespace dgxmm::dto

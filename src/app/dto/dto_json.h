@@ -1,0 +1,64 @@
+#pragma once
+// Describes the DTOs for the JSON codec. Include it only where documents are read or written: it is slow to compile.
+#include "app/dto/dto.h"
+#include "base/json_codec.h"
+#include "core/engine/request.h"
+
+namespace dgxmm::dto {
+
+BOOST_DESCRIBE_STRUCT(Part, (), (name, bytes, source, detail))
+BOOST_DESCRIBE_STRUCT(Estimate, (),
+                      (total_bytes, formula_bytes, confidence, total_source, parts, missing_fields))
+BOOST_DESCRIBE_STRUCT(Config, (),
+                      (engine, ctx_size, parallel, batch, ubatch, cache_ram_mib, kv_unified, swa_full, cache_type_k,
+                       cache_type_v, flash_attn, max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens,
+                       kv_cache_dtype, enforce_eager))
+BOOST_DESCRIBE_STRUCT(Measured, (),
+                      (total_bytes, anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes, approximate, complete))
+BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
+BOOST_DESCRIBE_STRUCT(Deployment, (),
+                      (id, name, state, state_since, phase, model, model_name, served_name, url, config, reserved_bytes,
+                       measured, estimate, footprint_bytes, busy, idle_since, priority, pinned, labels, pid, created_at,
+                       ready_at, failure))
+BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, measured))
+BOOST_DESCRIBE_STRUCT(Budget, (),
+                      (revision, time, mem_total_bytes, mem_available_bytes, safety_margin_bytes, os_reserve_bytes,
+                       usable_bytes, committed_bytes, used_bytes, measured_by_managed_bytes, ready_gap_bytes,
+                       external_bytes, free_for_new_bytes, source, deployments, warnings))
+BOOST_DESCRIBE_STRUCT(Plan, (),
+                      (id, kind, title, fits, recommended, unsafe, needed_bytes, free_before_bytes, free_after_bytes,
+                       shortfall_bytes, left_bytes, confidence, config, stops))
+BOOST_DESCRIBE_STRUCT(Plans, (),
+                      (plan_set, fits_now, needed_bytes, free_for_new_bytes, shortfall_bytes, summary, plans))
+BOOST_DESCRIBE_STRUCT(ModelInfo, (), (name, path, format, architecture, quantization, file_bytes, training_context))
+BOOST_DESCRIBE_STRUCT(Fit, (),
+                      (verdict, total_bytes, formula_bytes, confidence, total_source, parts, missing_fields,
+                       free_for_new_bytes, left_bytes, shortfall_bytes, model, config, budget))
+BOOST_DESCRIBE_STRUCT(CatalogModel, (),
+                      (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
+                       problem))
+BOOST_DESCRIBE_STRUCT(Models, (), (folders, models))
+BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message))
+BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, state, steps, deployment, failure))
+BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
+BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes))
+BOOST_DESCRIBE_STRUCT(Processes, (), (processes))
+BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),
+                      (fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
+BOOST_DESCRIBE_STRUCT(OomFloor, (), (fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))
+BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors))
+BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api))
+BOOST_DESCRIBE_STRUCT(Problem, (), (type, title, status, detail, code, hint, where, plans, failure))
+BOOST_DESCRIBE_STRUCT(DeploymentChange, (), (priority, pinned, labels))
+
+}  // namespace dgxmm::dto
+
+namespace dgxmm::engine {
+
+BOOST_DESCRIBE_STRUCT(DeployRequest, (),
+                      (model, name, engine, context, sequences, ctx_size, parallel, batch, ubatch, cache_ram_mib,
+                       cache_type_k, cache_type_v, flash_attn, kv_unified, swa_full, max_model_len, max_num_seqs,
+                       max_num_batched_tokens, kv_tokens, kv_cache_dtype, enforce_eager, served_name, port, priority,
+                       pinned, labels))
+
+}  // namespace dgxmm::engine

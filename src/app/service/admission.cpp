@@ -1,0 +1,265 @@
+#include "app/service/admission.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace dgxmm::service {
+namespace {
+
+constexpr std::size_t kRememberedPlanSets = 64;
+
+bool is_digits(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+Error shutting_down() { return {"shutting_down", "dgxmm is shutting down", "try again when it has been restarted", {}}; }
+
+/// "SmolLM2-135M-Instruct Q4_1" -> "smollm2-135m-instruct-q4_1"
+std::string slug(std::string_view name) {
+  std::string result;
+  for (const char c : name) {
+    const bool keep = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_';
+    if (keep) {
+      result += c;
+    } else if (c >= 'A' && c <= 'Z') {
+      result += static_cast<char>(c - 'A' + 'a');
+    } else if (!result.empty() && result.back() != '-') {
+      result += '-';
+    }
+    if (result.size() == 48) break;
+  }
+  while (!result.empty() && (result.back() == '-' || result.back() == '.')) result.pop_back();
+  while (!result.empty() && (result.front() == '-' || result.front() == '.')) result.erase(0, 1);
+  // A name of digits alone would be taken for the id of a deployment.
+  return is_digits(result) ? "model" + (result.empty() ? result : "-" + result) : result;
+}
+
+Result<void> check_name(std::string_view name, std::string_view field) {
+  const bool plain = std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  });
+  if (name.empty() || name.size() > 63 || !plain || name.front() == '-' || name.front() == '.') {
+    return fail("bad_field", fmt::format("{}: must be 1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit", field),
+                {}, std::string{field});
+  }
+  if (is_digits(name)) {
+    return fail("bad_field", fmt::format("{}: must not be a number: that would be taken for an id", field), {}, std::string{field});
+  }
+  return {};
+}
+
+}  // namespace
+
+Admission::Admission(Estimates& estimates, Sampler& sampler, DeploymentTable& table, ports::TcpPorts& tcp_ports,
+                     Clock& clock, ports::EventLoop& loop)
+    : estimates_(estimates),
+      sampler_(sampler),
+      table_(table),
+      tcp_ports_(tcp_ports),
+      clock_(clock),
+      loop_(loop),
+      turns_(loop),
+      sets_(kRememberedPlanSets) {}
+
+ports::Task<Result<Decision>> Admission::admit(engine::DeployRequest request) {
+  const auto turn = co_await turns_.take();
+  auto decision = co_await admit_in_turn(std::move(request));
+  co_return decision;
+}
+
+ports::Task<Result<Decision>> Admission::admit_in_turn(engine::DeployRequest request) {
+  if (request.name) {
+    if (auto valid = check_name(*request.name, "name"); !valid) co_return fail(valid.error());
+    if (auto free = check_name_is_free(*request.name); !free) co_return fail(free.error());
+  }
+  auto prepared = co_await estimates_.prepare(std::move(request));
+  if (!prepared) co_return fail(prepared.error());
+  if (loop_.stopping()) co_return fail(shutting_down());
+  if (engine::kind_of(prepared->config) == engine::EngineKind::vllm) {
+    co_return fail("engine_not_supported_yet", "vLLM deployments cannot be started yet, only estimated",
+                   "`dgxmm fit` works for them; use a GGUF file with llama.cpp to deploy", "engine");
+  }
+
+  const auto snapshot = sampler_.refresh();
+  if (snapshot->problem) co_return fail(*snapshot->problem);
+  Decision decision;
+  if (prepared->estimate.total > snapshot->budget.free_for_new) {
+    auto set = plan_prepared(*prepared);
+    if (!set) co_return fail(set.error());
+    decision.refused = std::move(*set);
+    co_return decision;
+  }
+  auto reserved = reserve(*prepared);
+  if (!reserved) co_return fail(reserved.error());
+  decision.admitted = *reserved;
+  co_return decision;
+}
+
+Result<void> Admission::check_name_is_free(const std::string& name) {
+  for (const auto* other : table_.all()) {
+    if (other->name != name || deployment::is_final(other->state)) continue;
+    return fail("name_taken", fmt::format("there is a deployment named '{}' already", name),
+                "choose another name, or stop that one first", "name");
+  }
+  return {};
+}
+
+Result<DeploymentId> Admission::reserve(const Prepared& prepared) {
+  const auto& request = prepared.request;
+  std::optional<std::uint16_t> wanted_port;
+  if (request.port) wanted_port = static_cast<std::uint16_t>(*request.port);
+  const auto port = hold_port(wanted_port);
+  if (!port) return fail(port.error());
+
+  Deployment deployment;
+  deployment.name = request.name ? *request.name : table_.unique_name(slug(prepared.model->name));
+  deployment.request = request;
+  deployment.request.name = deployment.name;
+  deployment.config = prepared.config;
+  deployment.model_path = prepared.model->files.empty() ? prepared.model->path : prepared.model->files.front().path;
+  deployment.model_name = prepared.model->name;
+  deployment.fingerprint = prepared.model->fingerprint.digest;
+  deployment.estimate = prepared.estimate;
+  deployment.served_name = request.served_name.value_or(deployment.name);
+  deployment.port = *port;
+  deployment.priority = request.priority.value_or(0);
+  deployment.pinned = request.pinned.value_or(false);
+  deployment.labels = request.labels;
+  try {
+    const auto id = table_.add(std::move(deployment)).id;
+    sampler_.refresh();
+    return id;
+  } catch (...) {
+    tcp_ports_.release(*port);
+    throw;
+  }
+}
+
+Result<std::uint16_t> Admission::hold_port(std::optional<std::uint16_t> wanted) {
+  // An engine binds its port a while after it was started: until then the port looks free.
+  const auto given = [&](const Deployment* other) {
+    return !deployment::is_final(other->state) && other->port == *wanted;
+  };
+  const auto deployments = table_.all();
+  if (const auto other = wanted ? std::ranges::find_if(deployments, given) : deployments.end(); other != deployments.end()) {
+    return fail("port_taken", fmt::format("port {} belongs to {}", *wanted, (*other)->name),
+                "choose another port, or leave it to dgxmm", "port");
+  }
+  return tcp_ports_.hold(wanted);
+}
+
+Result<Deployment*> Admission::find_startable(DeploymentId id) {
+  auto* deployment = table_.find(id);
+  if (deployment == nullptr) return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
+  if (!deployment::is_final(deployment->state)) {
+    return fail("already_running", fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)));
+  }
+  if (auto free = check_name_is_free(deployment->name); !free) return fail(free.error());
+  return deployment;
+}
+
+ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
+  const auto ended = find_startable(id);
+  if (!ended) co_return fail(ended.error());
+  auto request = engine::with_config((*ended)->request, (*ended)->config);
+  const auto prepared = co_await estimates_.prepare(std::move(request));
+  if (!prepared) co_return fail(prepared.error());
+  if (loop_.stopping()) co_return fail(shutting_down());
+  const auto found = find_startable(id);
+  if (!found) co_return fail(found.error());
+  auto& deployment = **found;
+
+  const auto snapshot = sampler_.refresh();
+  if (snapshot->problem) co_return fail(*snapshot->problem);
+  const auto needed = prepared->estimate.total;
+  if (needed > snapshot->budget.free_for_new) {
+    co_return fail("does_not_fit", fmt::format("{} needs {}, {} is free", deployment.name, format_bytes(needed),
+                                               format_bytes(snapshot->budget.free_for_new)));
+  }
+  auto port = hold_port(deployment.port);
+  if (!port) port = hold_port(std::nullopt);
+  if (!port) co_return fail(port.error());
+
+  const auto before = deployment;
+  try {
+    deployment.estimate = prepared->estimate;
+    deployment.fingerprint = prepared->model->fingerprint.digest;
+    deployment.port = *port;
+    deployment.instance.reset();
+    deployment.failure.reset();
+    deployment.ready_at.reset();
+    deployment.engine_device_bytes.reset();
+    deployment.footprint.reset();  // C1: every start is measured
+    table_.apply(deployment, deployment::Event::start_requested, "starting again");
+  } catch (...) {
+    deployment = before;
+    tcp_ports_.release(*port);
+    throw;
+  }
+  sampler_.refresh();
+  co_return Result<void>{};
+}
+
+ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
+  auto prepared = co_await estimates_.prepare(std::move(request));
+  if (!prepared) co_return fail(prepared.error());
+  const auto snapshot = sampler_.refresh();
+  if (snapshot->problem) co_return fail(*snapshot->problem);
+  auto set = plan_prepared(*prepared);
+  co_return set;
+}
+
+Result<planner::Plans> Admission::plans_for(const Prepared& prepared) {
+  const auto snapshot = sampler_.latest();
+  planner::PlanInput input{.mem_total = snapshot->mem_total,
+                           .mem_available = snapshot->mem_available,
+                           .budget_settings = estimates_.settings().budget(),
+                           .deployments = {},
+                           .config = prepared.config,
+                           .priority = prepared.request.priority.value_or(0),
+                           .min_headroom = gib_from_decimal(estimates_.settings().min_headroom_gib)};
+  for (const auto& entry : snapshot->deployments) {
+    const auto* deployment = table_.find(entry.id);
+    if (deployment == nullptr) continue;
+    planner::Candidate candidate{.memory = entry,
+                                 .name = deployment->name,
+                                 .priority = deployment->priority,
+                                 .pinned = deployment->pinned,
+                                 .busy = deployment->activity.busy(),
+                                 .idle_since = {}};
+    if (deployment->idle_since) {
+      candidate.idle_since = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall() - *deployment->idle_since);
+    }
+    input.deployments.push_back(std::move(candidate));
+  }
+  const auto estimator = [&](const engine::EngineConfig& config) { return estimates_.estimate(*prepared.model, config); };
+  return planner::make_plans(input, estimator);
+}
+
+Result<PlanSet> Admission::plan_prepared(const Prepared& prepared) {
+  auto plans = plans_for(prepared);
+  if (!plans) return fail(plans.error());
+  PlanSet set{.id = fmt::format("{}", ++sets_made_),
+              .prepared = prepared,
+              .plans = std::move(*plans),
+              .revision = sampler_.latest()->revision};
+  sets_.push(set);
+  return set;
+}
+
+const PlanSet* Admission::find_set(const std::string& id) const {
+  const auto& sets = sets_.items();
+  const auto found = std::ranges::find(sets, id, &PlanSet::id);
+  return found == sets.end() ? nullptr : &*found;
+}
+
+const PlanSet* Admission::newest_set_with(const std::string& plan_id) const {
+  const auto& sets = sets_.items();
+  for (auto set = sets.rbegin(); set != sets.rend(); ++set) {
+    if (std::ranges::any_of(set->plans.plans, [&](const auto& plan) { return plan.id == plan_id; })) return &*set;
+  }
+  return nullptr;
+}
+
+}  // namespace dgxmm::service

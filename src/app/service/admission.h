@@ -1,0 +1,75 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+
+#include "app/service/deployment_table.h"
+#include "app/service/estimates.h"
+#include "app/service/sampler.h"
+#include "app/service/turn_lock.h"
+#include "base/ring.h"
+#include "core/planner/plans.h"
+#include "ports/tcp_ports.h"
+
+namespace dgxmm::service {
+
+/// The plans that were shown for one request; carried out only as shown.
+struct PlanSet {
+  std::string id;
+  Prepared prepared;
+  planner::Plans plans;
+  std::int64_t revision = 0;  ///< of the snapshot that they were made from
+};
+
+/// Either a reservation, or the plans to make room for it.
+struct Decision {
+  std::optional<DeploymentId> admitted;
+  std::optional<PlanSet> refused;
+};
+
+/// Decides, one request at a time, whether a deployment may start (P13). A reservation exists before anything starts.
+class Admission {
+ public:
+  Admission(Estimates& estimates, Sampler& sampler, DeploymentTable& table, ports::TcpPorts& tcp_ports, Clock& clock,
+            ports::EventLoop& loop);
+
+  /// Takes its turn and decides. The deployment is `starting`; the caller starts it.
+  ports::Task<Result<Decision>> admit(engine::DeployRequest request);
+  /// The same for one whose turn the caller already has.
+  ports::Task<Result<Decision>> admit_in_turn(engine::DeployRequest request);
+  /// A stopped or failed deployment once more, with the configuration that it had, sized by what is known by now (C3,
+  /// C5). Errors: `deployment_not_found`, `already_running`, `name_taken`, `does_not_fit`, those of Estimates::prepare.
+  ports::Task<Result<void>> readmit_in_turn(DeploymentId id);
+
+  /// What would have to happen; starts nothing.
+  ports::Task<Result<PlanSet>> plan(engine::DeployRequest request);
+  /// The plans for a request on the newest snapshot.
+  Result<planner::Plans> plans_for(const Prepared& prepared);
+  /// The same, to be shown: they are remembered.
+  Result<PlanSet> plan_prepared(const Prepared& prepared);
+
+  /// A set that was shown. By its id, or the newest that has a plan of that id.
+  [[nodiscard]] const PlanSet* find_set(const std::string& id) const;
+  [[nodiscard]] const PlanSet* newest_set_with(const std::string& plan_id) const;
+
+  TurnLock& turns() { return turns_; }
+
+ private:
+  Result<DeploymentId> reserve(const Prepared& prepared);
+  /// Errors: why it cannot be started again.
+  Result<Deployment*> find_startable(DeploymentId id);
+  Result<void> check_name_is_free(const std::string& name);
+  Result<std::uint16_t> hold_port(std::optional<std::uint16_t> wanted);
+
+  Estimates& estimates_;
+  Sampler& sampler_;
+  DeploymentTable& table_;
+  ports::TcpPorts& tcp_ports_;
+  Clock& clock_;
+  ports::EventLoop& loop_;
+  TurnLock turns_;
+  Ring<PlanSet> sets_;
+  std::int64_t sets_made_ = 0;
+};
+
+}  // namespace dgxmm::service

@@ -1,0 +1,57 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "core/deployment/state.h"
+#include "core/engine/engine.h"
+#include "core/engine/request.h"
+#include "core/memory/estimate.h"
+#include "ports/container_runtime.h"
+
+namespace dgxmm::service {
+
+/// Why a deployment failed, as it is shown: one sentence, what to do, and the last lines of the engine's log (masked).
+struct Failure {
+  std::string code;
+  std::string message;
+  std::string hint;
+  std::vector<std::string> last_lines;
+};
+
+/// One deployment, as the service holds it. Everything down to the mark survives the daemon.
+struct Deployment {
+  DeploymentId id;
+  std::string name;
+  engine::DeployRequest request;
+  engine::EngineConfig config;
+  std::string model_path;
+  std::string model_name;
+  std::string fingerprint;  ///< C7
+  memory::Estimate estimate;
+  deployment::State state = deployment::State::starting;
+  WallTime created_at;
+  WallTime state_since;
+  std::optional<WallTime> ready_at;
+  std::string served_name;
+  std::uint16_t port = 0;
+  std::int64_t priority = 0;
+  bool pinned = false;
+  std::map<std::string, std::string> labels;
+  std::optional<ports::Instance> instance;
+  std::optional<Bytes> engine_device_bytes;  ///< the engine's own accounting of device buffers (C2)
+  std::optional<Bytes> footprint;            ///< recorded after the last start
+  std::optional<Failure> failure;
+  // --- known only while the daemon runs:
+  std::int64_t generation = 0;  ///< counts starts: a watcher of an earlier start must not touch a later one
+  engine::Progress progress;
+  engine::Activity activity;
+  std::optional<WallTime> idle_since;
+
+  [[nodiscard]] Bytes reserved() const { return estimate.total; }
+};
+
+}  // namespace dgxmm::service

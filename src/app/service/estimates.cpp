@@ -1,0 +1,98 @@
+#include "app/service/estimates.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+namespace dgxmm::service {
+
+Estimates::Estimates(ports::ModelFiles& files, ports::Store& store, const settings::Settings& settings,
+                     memory::Placement placement, ports::EventLoop& loop)
+    : files_(files),
+      store_(store),
+      settings_(settings),
+      placement_(placement),
+      loop_(loop),
+      records_(store.calibrations()),
+      floors_(store.oom_floors()) {}
+
+ports::Task<std::vector<ports::CatalogEntry>> Estimates::catalog() {
+  std::vector<ports::CatalogEntry> entries;
+  co_await loop_.on_pool([&] { entries = files_.scan(settings_.model_folders); });
+  co_return entries;
+}
+
+ports::Task<Result<std::string>> Estimates::resolve_path(std::string model) {
+  if (model.find('/') != std::string::npos) co_return model;
+  const auto entries = co_await catalog();
+  std::vector<std::string> paths;
+  for (const auto& entry : entries) {
+    if (entry.name == model) paths.push_back(entry.path);
+  }
+  if (paths.size() == 1) co_return paths.front();
+  if (paths.size() > 1) {
+    co_return fail("model_ambiguous", fmt::format("there are {} models named '{}'", paths.size(), model),
+                   fmt::format("give the path, e.g. {}", paths.front()), "model");
+  }
+  co_return fail("model_not_found", fmt::format("there is no model named '{}' in the model folders", model),
+                 "`dgxmm models` lists them; a path works too", "model");
+}
+
+ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request) {
+  auto path = co_await resolve_path(request.model);
+  if (!path) co_return fail(path.error());
+  request.model = *path;
+
+  Result<model::ModelDescription> model = fail("model_not_found", "not read");
+  co_await loop_.on_pool([&] { model = files_.describe(*path); });
+  if (!model) co_return fail(model.error());
+
+  Prepared prepared;
+  auto config = engine::resolve(request, *model, settings_.config_defaults());
+  if (!config) co_return fail(config.error());
+  auto sized = estimate(*model, *config);
+  if (!sized) co_return fail(sized.error());
+  prepared.request = std::move(request);
+  prepared.model = std::make_shared<const model::ModelDescription>(std::move(*model));
+  prepared.config = *config;
+  prepared.estimate = std::move(*sized);
+  co_return prepared;
+}
+
+Result<memory::Estimate> Estimates::estimate(const model::ModelDescription& model,
+                                             const engine::EngineConfig& config) const {
+  auto formula = memory::estimate(model, config, settings_.estimate(), placement_);
+  if (!formula) return formula;
+  std::vector<memory::CalibrationRecord> records;
+  std::ranges::copy_if(records_, std::back_inserter(records),
+                       [&](const auto& record) { return record.fingerprint == model.fingerprint.digest; });
+  std::vector<memory::OomFloor> floors;
+  std::ranges::copy_if(floors_, std::back_inserter(floors),
+                       [&](const auto& floor) { return floor.fingerprint == model.fingerprint.digest; });
+  return memory::calibrate(std::move(*formula), model.fingerprint.digest, engine::configuration_key(config), records,
+                           floors);
+}
+
+void Estimates::record(const memory::CalibrationRecord& record) {
+  store_.add_calibration(record);
+  records_.push_back(record);
+}
+
+void Estimates::record_out_of_memory(const std::string& fingerprint, const engine::EngineConfig& config,
+                                     Bytes estimate, std::string evidence, WallTime now) {
+  const auto key = engine::configuration_key(config);
+  const auto found = std::ranges::find_if(
+      floors_, [&](const auto& floor) { return floor.fingerprint == fingerprint && floor.configuration_key == key; });
+  std::optional<memory::OomFloor> before;
+  if (found != floors_.end()) before = *found;
+  auto floor = memory::raise_floor(before, fingerprint, key, estimate, std::move(evidence), now);
+  store_.put_oom_floor(floor);
+  if (found != floors_.end()) {
+    *found = std::move(floor);
+  } else {
+    floors_.push_back(std::move(floor));
+  }
+}
+
+}  // namespace dgxmm::service

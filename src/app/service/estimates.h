@@ -1,0 +1,62 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/request.h"
+#include "core/memory/calibration.h"
+#include "core/memory/estimate.h"
+#include "core/model/layout.h"
+#include "core/settings/settings.h"
+#include "ports/event_loop.h"
+#include "ports/model_files.h"
+#include "ports/store.h"
+
+namespace dgxmm::service {
+
+/// A request with everything worked out that does not depend on the host's memory.
+struct Prepared {
+  engine::DeployRequest request;
+  std::shared_ptr<const model::ModelDescription> model;
+  engine::EngineConfig config;
+  memory::Estimate estimate;  ///< with calibration
+};
+
+/// From a request to a size: reads the model, resolves the configuration, applies the formula and what was learned.
+class Estimates {
+ public:
+  Estimates(ports::ModelFiles& files, ports::Store& store, const settings::Settings& settings,
+            memory::Placement placement, ports::EventLoop& loop);
+
+  /// Errors: those of ModelFiles::describe, engine::resolve and memory::estimate; `model_not_found` for a name that
+  /// the catalog does not have.
+  ports::Task<Result<Prepared>> prepare(engine::DeployRequest request);
+
+  /// The estimate of one configuration of a model, with calibration. Pure but for what was learned.
+  [[nodiscard]] Result<memory::Estimate> estimate(const model::ModelDescription& model,
+                                                  const engine::EngineConfig& config) const;
+
+  /// The models in the folders of the settings.
+  ports::Task<std::vector<ports::CatalogEntry>> catalog();
+
+  void record(const memory::CalibrationRecord& record);
+  /// C5
+  void record_out_of_memory(const std::string& fingerprint, const engine::EngineConfig& config, Bytes estimate,
+                            std::string evidence, WallTime now);
+  [[nodiscard]] const std::vector<memory::CalibrationRecord>& records() const { return records_; }
+  [[nodiscard]] const std::vector<memory::OomFloor>& floors() const { return floors_; }
+  [[nodiscard]] const settings::Settings& settings() const { return settings_; }
+
+ private:
+  ports::Task<Result<std::string>> resolve_path(std::string model);
+
+  ports::ModelFiles& files_;
+  ports::Store& store_;
+  const settings::Settings& settings_;
+  memory::Placement placement_;
+  ports::EventLoop& loop_;
+  std::vector<memory::CalibrationRecord> records_;
+  std::vector<memory::OomFloor> floors_;
+};
+
+}  // namespace dgxmm::service

@@ -1,0 +1,51 @@
+#include "app/service/service.h"
+
+#include <fmt/format.h>
+
+namespace dgxmm::service {
+
+Service::Service(Ports ports, const settings::Settings& the_settings, Identity identity)
+    : settings(the_settings),
+      host(ports.host),
+      runtime(ports.world.runtime),
+      loop(ports.world.loop),
+      clock(ports.world.clock),
+      events(ports.store, clock, loop),
+      table(ports.store, events, clock),
+      sampler(host, runtime, table, settings.budget(), clock, loop),
+      estimates(ports.model_files, ports.store, settings,
+                host.has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu, loop),
+      admission(estimates, sampler, table, ports.world.tcp_ports, clock, loop),
+      supervisor(ports.world, table, events, sampler, estimates, settings, std::move(identity)),
+      operations(admission, supervisor, table, events, sampler, clock, loop),
+      last_sample_(clock.steady()) {}
+
+Result<void> Service::begin() {
+  if (auto loaded = table.load(); !loaded) return loaded;
+  supervisor.reconcile();
+  sampler.refresh();
+  loop.spawn("read the host", sample_forever());
+  return {};
+}
+
+ports::Task<> Service::sample_forever() {
+  const auto interval = std::chrono::milliseconds{static_cast<std::int64_t>(settings.budget_interval_s * 1000)};
+  while (!loop.stopping()) {
+    co_await loop.sleep_for(interval);
+    if (loop.stopping()) co_return;
+    table.retry_unsaved();
+    sampler.refresh();
+    last_sample_ = clock.steady();
+  }
+}
+
+std::optional<std::string> Service::trouble() const {
+  const auto snapshot = sampler.latest();
+  if (snapshot && snapshot->problem) return snapshot->problem->message;
+  const auto silent = std::chrono::duration<double>(clock.steady() - last_sample_).count();
+  if (silent > 5 * settings.budget_interval_s + 5) return fmt::format("the host was last read {:.0f} s ago", silent);
+  if (const auto& problem = table.storing_problem()) return fmt::format("the state cannot be stored: {}", *problem);
+  return std::nullopt;
+}
+
+}  // namespace dgxmm::service

@@ -1,0 +1,45 @@
+#pragma once
+#include "app/service/admission.h"
+#include "app/service/operations.h"
+#include "app/service/sampler.h"
+#include "app/service/supervisor.h"
+
+namespace dgxmm::service {
+
+/// All services, wired; built once by the composition root. Everything happens on the loop's thread.
+class Service {
+ public:
+  struct Ports {
+    ports::HostProbe& host;
+    ports::ModelFiles& model_files;
+    ports::Store& store;
+    Supervisor::World world;
+  };
+
+  Service(Ports ports, const settings::Settings& settings, Identity identity);
+
+  /// Reads the state, adopts what runs, and begins to sample. Errors: `bad_state`.
+  Result<void> begin();
+
+  /// Nothing when all is well, else what is wrong: for /healthz.
+  [[nodiscard]] std::optional<std::string> trouble() const;
+
+  const settings::Settings& settings;
+  ports::HostProbe& host;
+  ports::ContainerRuntime& runtime;
+  ports::EventLoop& loop;
+  Clock& clock;
+  EventLog events;
+  DeploymentTable table;
+  Sampler sampler;
+  Estimates estimates;
+  Admission admission;
+  Supervisor supervisor;
+  Operations operations;
+
+ private:
+  ports::Task<> sample_forever();
+  SteadyTime last_sample_;
+};
+
+}  // namespace dgxmm::service

@@ -1,0 +1,489 @@
+#include "app/service/supervisor.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/masking.h"
+#include "core/engine/engine.h"
+
+namespace dgxmm::service {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLoadingPoll = 100ms;
+constexpr auto kHttpDeadline = 2s;
+constexpr auto kReleasePoll = 50ms;
+// Minutes have been observed on GB10 between the end of an engine and the return of its memory.
+constexpr auto kReleaseLimit = 240s;
+// What a dead group may keep: page tables and slab of the kernel that are freed later.
+constexpr Bytes kReleasedBelow = mib(4);
+// A decode step of a long prompt may keep the engine from answering for a while; that alone is not "unreachable".
+constexpr int kSilentPollsUntilUnknown = 5;
+constexpr std::size_t kFailureLines = 20;
+// GB10: loading takes minutes; at least 10 s per GiB of weights are allowed.
+constexpr double kSecondsPerGib = 10;
+
+std::chrono::milliseconds seconds(double s) { return std::chrono::milliseconds{static_cast<std::int64_t>(s * 1000)}; }
+
+bool released(const std::optional<memory::Measured>& measured) {
+  if (!measured) return true;
+  return measured->anon.value_or(Bytes{0}) + measured->shmem.value_or(Bytes{0}) + measured->gpu.value_or(Bytes{0}) < kReleasedBelow;
+}
+
+/// Takes the deployment out of a set however the task ends.
+class Membership {
+ public:
+  Membership(std::set<DeploymentId>& set, DeploymentId id) : set_(set), id_(id) {}
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  ~Membership() { end(); }
+  void end() { set_.erase(id_); }
+
+ private:
+  std::set<DeploymentId>& set_;
+  DeploymentId id_;
+};
+
+/// Nothing more is to be done about it by a watcher.
+bool is_ending(const Deployment& deployment) {
+  return deployment.state == deployment::State::stopping || deployment::is_final(deployment.state);
+}
+
+ports::HttpCall get(std::uint16_t port, std::string_view path) {
+  ports::HttpCall call;
+  call.target.port = port;
+  call.path = path;
+  call.deadline = kHttpDeadline;
+  return call;
+}
+
+}  // namespace
+
+std::string Identity::instance_name(DeploymentId id) const { return fmt::format("{}{}", instance_prefix, id.value); }
+std::string Identity::log_path(DeploymentId id) const { return fmt::format("{}/logs/{}.log", state_dir, id.value); }
+
+Supervisor::Supervisor(World world, DeploymentTable& table, EventLog& events, Sampler& sampler, Estimates& estimates,
+                       const settings::Settings& settings, Identity identity)
+    : world_(world),
+      table_(table),
+      events_(events),
+      sampler_(sampler),
+      estimates_(estimates),
+      settings_(settings),
+      identity_(std::move(identity)) {}
+
+Deployment* Supervisor::current(Watch watch) {
+  auto* deployment = table_.find(watch.id);
+  if (deployment == nullptr || deployment->generation != watch.generation || world_.loop.stopping()) return nullptr;
+  return deployment;
+}
+
+// --- starting ---------------------------------------------------------------------------------------------------------
+
+void Supervisor::start(DeploymentId id) {
+  auto* deployment = table_.find(id);
+  if (deployment == nullptr) return;
+  ++deployment->generation;
+  deployment->progress = {};
+  deployment->activity = {};
+  deployment->idle_since.reset();
+  being_started_.insert(id);
+  world_.loop.spawn(fmt::format("start {}", deployment->name), run_start({id, deployment->generation}));
+}
+
+ports::Task<std::set<std::string, std::less<>>> Supervisor::supported_flags(std::string executable) {
+  if (const auto known = flags_by_executable_.find(executable); known != flags_by_executable_.end()) {
+    co_return known->second;
+  }
+  std::vector<std::string> arguments{executable, "--help"};
+  const auto help = co_await world_.runtime.output_of(std::move(arguments), 10s);
+  if (!help) co_return std::set<std::string, std::less<>>{};
+  auto flags = engine::parse_help_flags(*help);
+  flags_by_executable_[executable] = flags;
+  co_return flags;
+}
+
+ports::Task<> Supervisor::run_start(Watch watch) {
+  Membership starting{being_started_, watch.id};
+  const auto flags = co_await supported_flags(settings_.llama_server);
+  auto* deployment = current(watch);
+  if (deployment == nullptr || deployment->state != deployment::State::starting) co_return;
+  const engine::LaunchSpec launch{.executable = settings_.llama_server,
+                                  .model_path = deployment->model_path,
+                                  .served_name = deployment->served_name,
+                                  .port = deployment->port,
+                                  .config = deployment->config,
+                                  .supported_flags = flags};
+  auto command = engine::make_command(launch);
+  ports::InstanceSpec spec{.deployment = watch.id,
+                           .name = identity_.instance_name(watch.id),
+                           .arguments = std::move(command.arguments),
+                           .environment = std::move(command.environment),
+                           .log_path = identity_.log_path(watch.id)};
+  world_.logs.remove(spec.log_path);
+  world_.tcp_ports.release(deployment->port);
+  auto started = co_await world_.runtime.start(std::move(spec));
+  starting.end();
+
+  deployment = current(watch);
+  if (deployment == nullptr) co_return;
+  const bool asked_to_stop = deployment->state != deployment::State::starting;  // then `finish_stopping` goes on from here
+  if (!started) {
+    if (asked_to_stop) co_return;
+    const auto& error = started.error();
+    deployment->failure = Failure{error.code, error.message, error.hint, {}};
+    table_.apply(*deployment, deployment::Event::start_failed, error.message);
+    sampler_.refresh();
+    co_return;
+  }
+  deployment->instance = std::move(*started);
+  if (asked_to_stop) {
+    table_.save_fact(*deployment);
+    co_return;
+  }
+  table_.apply(*deployment, deployment::Event::instance_started, fmt::format("loading, pid {}", deployment->instance->pid));
+  sampler_.refresh();
+  watch_instance(*deployment, true);
+}
+
+void Supervisor::watch_instance(Deployment& deployment, bool read_log_from_start) {
+  const Watch watch{deployment.id, deployment.generation};
+  readers_[deployment.id] = engine::make_log_reader(engine::kind_of(deployment.config));
+  deployment.progress = readers_[deployment.id]->progress();
+  silent_polls_[deployment.id] = 0;
+  world_.loop.spawn(fmt::format("watch the end of {}", deployment.name), watch_exit(watch, *deployment.instance));
+  world_.loop.spawn(fmt::format("watch {}", deployment.name), watch_engine(watch, read_log_from_start));
+}
+
+// --- watching ---------------------------------------------------------------------------------------------------------
+
+std::chrono::milliseconds Supervisor::loading_limit(const Deployment& deployment) const {
+  const auto weights = deployment.estimate.part("weights");
+  return std::max(seconds(settings_.ready_timeout_s), seconds(weights.gib() * kSecondsPerGib));
+}
+
+ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
+  const auto log_path = identity_.log_path(watch.id);
+  const auto follower = world_.logs.follow(log_path, read_log_from_start);
+  const auto reader = readers_[watch.id];
+  auto give_up_at = world_.clock.steady() + kReleaseLimit;
+  if (const auto* deployment = current(watch)) give_up_at = world_.clock.steady() + loading_limit(*deployment);
+
+  while (true) {
+    auto* deployment = current(watch);
+    if (deployment == nullptr || is_ending(*deployment)) co_return;
+    for (const auto& line : follower->read_new()) reader->read_line(line);
+
+    const bool serving = deployment->state == deployment::State::ready || deployment->state == deployment::State::sleeping;
+    if (!serving) {
+      if (const auto progress = reader->progress(); progress != deployment->progress && deployment->state == deployment::State::loading) {
+        deployment->progress = progress;
+        events_.publish("deployment.progress", watch.id, fmt::format("{}: {}", deployment->name, progress.phase), {{"name", deployment->name}, {"phase", progress.phase}});
+      }
+      const auto port = deployment->port;
+      auto served_name = deployment->served_name;
+      const bool serves = co_await serves_model(port, std::move(served_name));
+      deployment = current(watch);
+      if (deployment == nullptr || is_ending(*deployment)) co_return;
+      if (serves) {
+        for (const auto& line : follower->read_new()) reader->read_line(line);
+        became_ready(*deployment, *reader);
+      } else if (deployment->state == deployment::State::loading && world_.clock.steady() > give_up_at) {
+        co_await give_up_loading(watch);
+        co_return;
+      }
+      co_await world_.loop.sleep_for(kLoadingPoll);
+    } else {
+      world_.logs.trim(log_path);
+      co_await poll_activity(watch);
+      co_await world_.loop.sleep_for(seconds(settings_.budget_interval_s));
+    }
+  }
+}
+
+ports::Task<bool> Supervisor::serves_model(std::uint16_t port, std::string served_name) {
+  const auto health = co_await world_.http.call(get(port, engine::kHealthPath));
+  if (!health || health->status != 200) co_return false;
+  const auto models = co_await world_.http.call(get(port, engine::kModelsPath));
+  if (!models || models->status != 200) co_return false;
+  const auto named = engine::names_model(models->body, served_name);
+  co_return named && *named;
+}
+
+void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& reader) {
+  const auto now = world_.clock.wall();
+  const bool first_time = !deployment.ready_at.has_value();
+  if (const auto accounting = reader.accounting()) deployment.engine_device_bytes = accounting->device;
+  if (first_time) deployment.ready_at = now;
+  deployment.idle_since = now;
+  silent_polls_[deployment.id] = 0;
+  const auto took = std::chrono::duration<double>(*deployment.ready_at - deployment.state_since).count();
+  table_.apply(deployment, deployment::Event::engine_ready,
+               first_time ? fmt::format("ready after {:.1f} s, serving '{}' on port {}", took, deployment.served_name, deployment.port)
+                          : "serving");
+  sampler_.refresh();
+  if (!deployment.footprint) world_.loop.spawn(fmt::format("calibrate {}", deployment.name), calibrate({deployment.id, deployment.generation}));
+}
+
+ports::Task<> Supervisor::poll_activity(Watch watch) {
+  auto* deployment = current(watch);
+  if (deployment == nullptr) co_return;
+  const auto call = get(deployment->port, engine::kMetricsPath);
+  const auto metrics = co_await world_.http.call(call);
+  deployment = current(watch);
+  if (deployment == nullptr || is_ending(*deployment)) co_return;
+
+  if (metrics) {
+    silent_polls_[watch.id] = 0;
+    deployment->activity = engine::parse_activity(engine::kind_of(deployment->config), metrics->body);
+    const auto busy = deployment->activity.busy();
+    if (busy.value_or(true)) {
+      deployment->idle_since.reset();
+    } else if (!deployment->idle_since) {
+      deployment->idle_since = world_.clock.wall();
+    }
+    co_return;
+  }
+  deployment->activity = {};
+  deployment->idle_since.reset();
+  // A busy engine is slow to answer; one that refuses connections does not serve.
+  const int weight = metrics.error().code == "deadline_exceeded" ? 0 : 1;
+  silent_polls_[watch.id] += weight;
+  if (silent_polls_[watch.id] >= kSilentPollsUntilUnknown) {
+    table_.apply(*deployment, deployment::Event::unreachable,
+                 fmt::format("its process runs, but port {} does not answer: {}", deployment->port, metrics.error().message));
+    sampler_.refresh();
+  }
+}
+
+ports::Task<> Supervisor::give_up_loading(Watch watch) {
+  auto* deployment = current(watch);
+  if (deployment == nullptr || !deployment->instance) co_return;
+  const auto limit = std::chrono::duration_cast<std::chrono::seconds>(loading_limit(*deployment));
+  const auto instance = *deployment->instance;
+  const auto failure = Failure{"ready_timeout", fmt::format("it did not become ready within {} s", limit.count()),
+                               "look at its log; raise `ready_timeout_s` if the model only needs longer", log_tail(watch.id, kFailureLines)};
+  // Its end is ours: the exit watcher must not report it as a crash.
+  ++deployment->generation;
+  const Watch ours{watch.id, deployment->generation};
+  const auto stopped = co_await world_.runtime.stop(instance, seconds(settings_.stop_grace_s));
+  deployment = current(ours);
+  if (deployment == nullptr || is_ending(*deployment)) co_return;
+  end_unasked(*deployment, deployment::Event::ready_timeout, failure, stopped);
+}
+
+// --- the end ----------------------------------------------------------------------------------------------------------
+
+ports::Task<> Supervisor::watch_exit(Watch watch, ports::Instance instance) {
+  const auto status = co_await world_.runtime.wait(instance);
+  auto* deployment = current(watch);
+  if (deployment == nullptr || is_ending(*deployment)) co_return;
+
+  // What it started may live on and hold memory: that ends too before the deployment counts nothing (B2).
+  const auto cleaned = co_await world_.runtime.stop(instance, 0ms);
+  deployment = current(watch);
+  if (deployment == nullptr || is_ending(*deployment)) co_return;
+  const auto killed_size = deployment->reserved();
+  end_unasked(*deployment, deployment::Event::instance_ended, describe_end(*deployment, status), cleaned);
+  if (status.oom_killed) {
+    estimates_.record_out_of_memory(deployment->fingerprint, deployment->config, killed_size, status.evidence, world_.clock.wall());
+  }
+}
+
+/// B2: it is `failed`, and counts nothing, only when nothing of it holds memory any more; until then it is `stopping`.
+void Supervisor::end_unasked(Deployment& deployment, deployment::Event event, Failure failure, const Result<void>& stopped) {
+  const auto message = failure.message;
+  deployment.failure = std::move(failure);
+  if (!deployment.instance) {  // it had not come to that
+    table_.apply(deployment, event, message);
+  } else if (stopped && released(world_.runtime.measure(*deployment.instance))) {
+    world_.runtime.forget(*deployment.instance);
+    table_.apply(deployment, event, message);
+  } else {
+    table_.apply(deployment, deployment::Event::stop_requested, message + "; its memory is not back yet");
+    begin_stopping(deployment);
+  }
+  sampler_.refresh();
+}
+
+Failure Supervisor::describe_end(const Deployment& deployment, const ports::ExitStatus& status) {
+  Failure failure;
+  failure.last_lines = log_tail(deployment.id, kFailureLines);
+  // The watcher reads the log at intervals: take in what came last before asking what it says.
+  const auto reader = engine::make_log_reader(engine::kind_of(deployment.config));
+  for (const auto& line : world_.logs.tail(identity_.log_path(deployment.id), 500)) reader->read_line(line);
+  const auto* when = deployment.ready_at ? "while serving" : "while loading";
+  if (status.oom_killed) {
+    failure.code = "out_of_memory";
+    failure.message = fmt::format("the kernel killed it for lack of memory {}: {}", when, status.evidence);
+    failure.hint = "the next estimate for this configuration is 10 % higher; try a shorter context or a smaller KV type";
+  } else if (const auto reason = reader->failure()) {
+    failure.code = reason->code;
+    failure.message = reason->message;
+    failure.hint = reason->hint;
+  } else if (status.exit_code) {
+    failure.code = "engine_died";
+    failure.message = fmt::format("the engine ended {} with exit code {}", when, *status.exit_code);
+    failure.hint = "its last lines say why";
+  } else if (status.signal == 9) {
+    failure.code = "engine_killed";
+    failure.message = fmt::format("the engine was killed by SIGKILL {}, cause unknown", when);
+    failure.hint = "someone, or an out-of-memory guard, killed it; there is no evidence of the kernel's OOM killer";
+  } else if (status.signal) {
+    failure.code = "engine_died";
+    failure.message = fmt::format("the engine died of signal {} {}", *status.signal, when);
+    failure.hint = "its last lines say why";
+  } else {
+    failure.code = "engine_ended";
+    failure.message = fmt::format("the engine ended {}; how is not known, since it was adopted from an earlier daemon", when);
+  }
+  return failure;
+}
+
+ports::Task<Result<void>> Supervisor::stop(DeploymentId id) {
+  auto* deployment = table_.find(id);
+  if (deployment == nullptr) co_return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
+  if (deployment::is_final(deployment->state)) co_return Result<void>{};
+  if (!being_stopped_.contains(id)) {  // else somebody asked before; a stop that failed is tried again
+    deployment->failure.reset();
+    table_.apply(*deployment, deployment::Event::stop_requested, "stopping");
+    sampler_.refresh();
+    begin_stopping(*deployment);
+  }
+  while (!world_.loop.stopping()) {
+    deployment = table_.find(id);
+    if (deployment == nullptr || deployment::is_final(deployment->state)) co_return Result<void>{};
+    if (!being_stopped_.contains(id)) {
+      const auto failure = deployment->failure.value_or(Failure{"still_running", "the stop was broken off", "try again", {}});
+      co_return fail(failure.code, failure.message, failure.hint, deployment->name);
+    }
+    co_await events_.changed().wait_for(1s);
+  }
+  co_return fail("shutting_down", "dgxmm is shutting down; the deployment is still being stopped");
+}
+
+void Supervisor::begin_stopping(const Deployment& deployment) {
+  being_stopped_.insert(deployment.id);
+  world_.loop.spawn(fmt::format("stop {}", deployment.name), finish_stopping(deployment.id));
+}
+
+ports::Task<> Supervisor::finish_stopping(DeploymentId id) {
+  Membership stopping{being_stopped_, id};
+  while (being_started_.contains(id) && !world_.loop.stopping()) co_await world_.loop.sleep_for(kReleasePoll);
+  auto* deployment = table_.find(id);
+  if (deployment == nullptr || world_.loop.stopping()) co_return;
+  world_.tcp_ports.release(deployment->port);
+  std::string freed;
+  if (deployment->instance) {
+    const auto instance = *deployment->instance;
+    if (const auto held = world_.runtime.measure(instance)) freed = fmt::format(", {} released", format_bytes(held->total()));
+    auto stopped = co_await world_.runtime.stop(instance, seconds(settings_.stop_grace_s));
+    const auto limit = world_.clock.steady() + kReleaseLimit;
+    while (stopped && !released(world_.runtime.measure(instance)) && !world_.loop.stopping()) {
+      if (world_.clock.steady() > limit) {
+        stopped = fail("memory_not_released", "it has ended, but its memory is not back",
+                       "something else holds it: look at `dgxmm budget`");
+        break;
+      }
+      co_await world_.loop.sleep_for(kReleasePoll);
+    }
+    if (world_.loop.stopping()) co_return;
+    deployment = table_.find(id);
+    if (deployment == nullptr) co_return;
+    stopping.end();  // before the event that wakes those who wait for it
+    if (!stopped) {
+      deployment->failure = Failure{stopped.error().code, stopped.error().message, stopped.error().hint, {}};
+      table_.apply(*deployment, deployment::Event::stop_requested, stopped.error().message);
+      sampler_.refresh();
+      co_return;
+    }
+    world_.runtime.forget(instance);
+    deployment->instance.reset();
+  }
+  readers_.erase(id);
+  table_.apply(*deployment, deployment::Event::instance_gone, "stopped" + freed);
+  sampler_.refresh();
+}
+
+ports::Task<> Supervisor::settle(DeploymentId id) {
+  while (!world_.loop.stopping()) {
+    const auto* deployment = table_.find(id);
+    if (deployment == nullptr) co_return;
+    if (deployment->state != deployment::State::starting && deployment->state != deployment::State::loading) co_return;
+    co_await events_.changed().wait_for(1s);
+  }
+}
+
+// --- learning ---------------------------------------------------------------------------------------------------------
+
+ports::Task<> Supervisor::calibrate(Watch watch) {
+  co_await world_.loop.sleep_for(seconds(settings_.calibration_delay_s));  // C1
+  auto* deployment = current(watch);
+  if (deployment == nullptr || deployment->state != deployment::State::ready || !deployment->instance) co_return;
+  if (deployment->footprint) co_return;  // became ready twice within the delay
+  const auto measured = world_.runtime.measure(*deployment->instance);
+  if (!measured) {
+    log::warning("{}: its memory could not be measured, nothing was learned", deployment->name);
+    co_return;
+  }
+  const auto footprint = memory::footprint(*measured, deployment->engine_device_bytes);
+  estimates_.record({.fingerprint = deployment->fingerprint,
+                     .configuration_key = engine::configuration_key(deployment->config),
+                     .measured = footprint,
+                     .formula = deployment->estimate.formula,
+                     .recorded_at = world_.clock.wall(),
+                     .image = {}});
+  deployment->footprint = footprint;
+  table_.save_fact(*deployment);
+  events_.publish("calibration.recorded", watch.id,
+                  fmt::format("{}: takes {}, the formula says {}", deployment->name, format_bytes(footprint), format_bytes(deployment->estimate.formula)),
+                  {{"name", deployment->name},
+                   {"measured_bytes", std::to_string(footprint.count())},
+                   {"formula_bytes", std::to_string(deployment->estimate.formula.count())}});
+}
+
+// --- after a restart --------------------------------------------------------------------------------------------------
+
+void Supervisor::reconcile() {
+  std::map<std::string, ports::Instance> owned;
+  for (auto& [name, instance] : world_.runtime.find_owned()) owned.emplace(name, std::move(instance));
+
+  for (auto* deployment : table_.all()) {
+    if (deployment::is_final(deployment->state)) continue;
+    if (!deployment->instance) {  // the daemon was killed between starting it and storing that
+      if (const auto found = owned.find(identity_.instance_name(deployment->id)); found != owned.end()) deployment->instance = found->second;
+    }
+    if (deployment->state == deployment::State::stopping) {
+      begin_stopping(*deployment);
+      continue;
+    }
+    const bool running = deployment->instance && world_.runtime.presence(*deployment->instance) != ports::Presence::gone;
+    if (!running) {
+      end_unasked(*deployment, deployment::Event::instance_ended,
+                  {"engine_ended", "the engine ended while dgxmm was not running", "start it again", log_tail(deployment->id, kFailureLines)},
+                  Result<void>{});
+      continue;
+    }
+    ++deployment->generation;
+    const bool was_serving = deployment->ready_at.has_value();
+    if (!was_serving) {
+      const bool unborn = deployment->state == deployment::State::starting;
+      table_.apply(*deployment, unborn ? deployment::Event::instance_started : deployment::Event::reachable_loading,
+                   fmt::format("adopted, pid {}, still loading", deployment->instance->pid));
+    } else {
+      table_.apply(*deployment, deployment::Event::unreachable, fmt::format("adopted, pid {}; asking whether it still serves", deployment->instance->pid));
+    }
+    watch_instance(*deployment, !was_serving);
+  }
+}
+
+std::vector<std::string> Supervisor::log_tail(DeploymentId id, std::size_t lines) {
+  auto result = world_.logs.tail(identity_.log_path(id), lines);
+  for (auto& line : result) line = printable(mask_text(line));
+  return result;
+}
+
+}  // namespace dgxmm::service

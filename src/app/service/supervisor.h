@@ -1,0 +1,98 @@
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+
+#include "app/service/deployment_table.h"
+#include "app/service/estimates.h"
+#include "app/service/sampler.h"
+#include "ports/container_runtime.h"
+#include "ports/engine_logs.h"
+#include "ports/event_loop.h"
+#include "ports/http_client.h"
+#include "ports/tcp_ports.h"
+
+namespace dgxmm::service {
+
+/// Where this installation keeps its things and how it names them.
+struct Identity {
+  std::string state_dir;
+  std::string instance_prefix;  ///< "dgxmm-<digest of the state folder>-"; with the id, unique on the host
+
+  [[nodiscard]] std::string instance_name(DeploymentId id) const;
+  [[nodiscard]] std::string log_path(DeploymentId id) const;
+};
+
+/// Starts engines, watches them, ends them. It turns what the world reports into events of the state machine; whether
+/// something may start is `Admission`'s business.
+class Supervisor {
+ public:
+  struct World {
+    ports::ContainerRuntime& runtime;
+    ports::HttpClient& http;
+    ports::EngineLogs& logs;
+    ports::TcpPorts& tcp_ports;
+    ports::EventLoop& loop;
+    Clock& clock;
+  };
+
+  Supervisor(World world, DeploymentTable& table, EventLog& events, Sampler& sampler, Estimates& estimates,
+             const settings::Settings& settings, Identity identity);
+
+  /// Starts a deployment that is `starting`; returns at once.
+  void start(DeploymentId id);
+
+  /// Ends it and returns when its memory is back. Errors: `deployment_not_found`, `still_running`, `memory_not_released`.
+  ports::Task<Result<void>> stop(DeploymentId id);
+
+  /// Returns when it is ready, or has ended.
+  ports::Task<> settle(DeploymentId id);
+
+  /// After a restart of the daemon: finds the engines again that were running, and goes on with each (adopted, never
+  /// restarted); marks those that ended meanwhile.
+  void reconcile();
+
+  /// The last lines of its log, masked.
+  std::vector<std::string> log_tail(DeploymentId id, std::size_t lines);
+  [[nodiscard]] const Identity& identity() const { return identity_; }
+  ports::EngineLogs& logs() { return world_.logs; }
+
+ private:
+  /// One start of one deployment: a watcher that wakes up and finds another generation leaves it alone.
+  struct Watch {
+    DeploymentId id;
+    std::int64_t generation = 0;
+  };
+
+  [[nodiscard]] Deployment* current(Watch watch);
+  void watch_instance(Deployment& deployment, bool read_log_from_start);
+  ports::Task<> run_start(Watch watch);
+  ports::Task<> watch_exit(Watch watch, ports::Instance instance);
+  ports::Task<> watch_engine(Watch watch, bool read_log_from_start);
+  ports::Task<> calibrate(Watch watch);
+  void begin_stopping(const Deployment& deployment);
+  ports::Task<> finish_stopping(DeploymentId id);
+  void end_unasked(Deployment& deployment, deployment::Event event, Failure failure, const Result<void>& stopped);
+  ports::Task<bool> serves_model(std::uint16_t port, std::string served_name);
+  ports::Task<> poll_activity(Watch watch);
+  ports::Task<> give_up_loading(Watch watch);
+  ports::Task<std::set<std::string, std::less<>>> supported_flags(std::string executable);
+  void became_ready(Deployment& deployment, const engine::LogReader& reader);
+  [[nodiscard]] std::chrono::milliseconds loading_limit(const Deployment& deployment) const;
+  [[nodiscard]] Failure describe_end(const Deployment& deployment, const ports::ExitStatus& status);
+
+  World world_;
+  DeploymentTable& table_;
+  EventLog& events_;
+  Sampler& sampler_;
+  Estimates& estimates_;
+  const settings::Settings& settings_;
+  Identity identity_;
+  std::set<DeploymentId> being_started_;
+  std::set<DeploymentId> being_stopped_;
+  std::map<DeploymentId, std::shared_ptr<engine::LogReader>> readers_;
+  std::map<DeploymentId, int> silent_polls_;
+  std::map<std::string, std::set<std::string, std::less<>>> flags_by_executable_;
+};
+
+}  // namespace dgxmm::service

@@ -1,0 +1,46 @@
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "cli/waiting.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace dgxmm::cli {
+namespace {
+
+/// "SET/PLAN", or a plan of the newest set that has it.
+std::string path_to_apply(const std::string& plan) {
+  const auto slash = plan.find('/');
+  const auto set = slash == std::string::npos ? std::string{"latest"} : plan.substr(0, slash);
+  const auto id = slash == std::string::npos ? plan : plan.substr(slash + 1);
+  return fmt::format("/plans/{}/{}/apply", path_part(set), path_part(id));
+}
+
+}  // namespace
+
+int run(const ApplyCommand& command, Context& context) {
+  const auto begun = context.api.post<dto::Operation>(path_to_apply(command.plan));
+  if (!begun) return report(context, begun.error());
+  const auto operation = wait_until_done(context, *begun);
+  if (!operation) return report(context, operation.error());
+  const bool succeeded = operation->state == "succeeded";
+  if (context.json) {
+    print_json(context, *operation);
+    return succeeded ? kExitOk : kExitError;
+  }
+  if (!succeeded) {
+    const dto::Failure unexplained{"operation_failed", "the plan could not be carried out", {}, {}};
+    report(context, problem_of(operation->failure.value_or(unexplained)));
+    return kExitError;
+  }
+  if (operation->deployment) {
+    const auto deployment =
+        context.api.get<dto::Deployment>(fmt::format("/deployments/{}", operation->deployment->value));
+    if (!deployment) return report(context, deployment.error());
+    print_started(context, *deployment);
+  }
+  return kExitOk;
+}
+
+}  // namespace dgxmm::cli

@@ -1,0 +1,46 @@
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "cli/table.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace dgxmm::cli {
+namespace {
+
+// Enough of a digest to tell models apart.
+constexpr std::size_t kShownDigits = 12;
+
+}  // namespace
+
+int run(const CalibrationCommand& /*command*/, Context& context) {
+  const auto calibrations = context.api.get<dto::Calibrations>("/calibration");
+  if (!calibrations) return report(context, calibrations.error());
+  if (context.json) {
+    print_json(context, *calibrations);
+    return kExitOk;
+  }
+  auto& console = context.console;
+  Table records{{{"WEIGHTS"}, {"MEASURED", Align::right}, {"FORMULA", Align::right}, {"RECORDED"}}};
+  for (const auto& record : calibrations->records) {
+    records.add({record.fingerprint.substr(0, kShownDigits), format_bytes(record.measured_bytes),
+                 format_bytes(record.formula_bytes), record.recorded_at});
+    records.add_note(record.configuration);
+  }
+  Table floors{{{"WEIGHTS"}, {"RAN OUT OF MEMORY AT", Align::right}, {"TIMES", Align::right}, {"RECORDED"}}};
+  for (const auto& floor : calibrations->oom_floors) {
+    floors.add({floor.fingerprint.substr(0, kShownDigits), format_bytes(floor.killed_bytes),
+                fmt::format("{}", floor.kills), floor.recorded_at});
+    floors.add_note(floor.configuration);
+    floors.add_note(floor.evidence);
+  }
+  if (!records.empty()) console.out << records.render(console.width);
+  if (!floors.empty()) console.out << (records.empty() ? "" : "\n") << floors.render(console.width);
+  if (records.empty() && floors.empty()) {
+    note(console, "nothing learned yet: a deployment is measured some seconds after it is ready");
+  }
+  return kExitOk;
+}
+
+}  // namespace dgxmm::cli

@@ -1,0 +1,443 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace dgxmm::cli {
+namespace {
+
+constexpr std::size_t kHelpColumn = 34;
+constexpr std::int64_t kHighestPort = 65535;
+constexpr const char* kModelHelp = "a GGUF file, a model folder, or a name from `dgxmm models`";
+
+using Words = std::vector<std::string>;
+
+const Words kEngines{"llama.cpp", "llamacpp", "vllm"};
+const Words kFlashAttention{"on", "off", "auto"};
+const Words kShells{"bash", "zsh", "fish"};
+
+Words cache_types() {
+  using engine::CacheType;
+  Words words;
+  for (const auto type : {CacheType::f32, CacheType::f16, CacheType::bf16, CacheType::q8_0, CacheType::q5_1,
+                          CacheType::q5_0, CacheType::q4_1, CacheType::q4_0, CacheType::iq4_nl}) {
+    words.emplace_back(engine::name_of(type));
+  }
+  return words;
+}
+
+/// Without its own list in the help: that stands where the value's type is named.
+CLI::Validator one_of(const Words& words) { return CLI::IsMember(words).description(""); }
+
+/// Remembers which options have a closed list of values: CLI11 keeps that only inside a function.
+using Choices = std::map<const CLI::Option*, Words>;
+
+/// The program's grammar and, after parsing, what was typed.
+class CommandLine {
+ public:
+  CommandLine();
+
+  Result<Invocation> parse(Words arguments);
+  [[nodiscard]] Grammar grammar() const;
+
+ private:
+  CLI::App& add(const std::string& name, const std::string& description, std::function<Command()> result);
+  void add_choice(CLI::App& command, const std::string& names, std::optional<std::string>& value, Words words,
+                  const std::string& description, const std::string& group);
+  void add_engine_options(CLI::App& command, engine::DeployRequest& request);
+  void add_deployment_options(CLI::App& command, engine::DeployRequest& request);
+  void add_wait(CLI::App& command, bool& wait);
+  void add_global_options();
+  void add_serve();
+  void add_memory_commands();
+  void add_deployment_commands();
+  void add_plan_commands();
+  void add_other_commands();
+  [[nodiscard]] Result<Invocation> checked(Command command) const;
+  [[nodiscard]] std::string unexpected_argument() const;
+  [[nodiscard]] std::string help_hint() const;
+  [[nodiscard]] std::vector<OptionGrammar> options_of(const CLI::App& command) const;
+
+  CLI::App app_{"Tells whether one more model fits into the memory that CPU and GPU share, and runs it.", "dgxmm"};
+  Choices choices_;
+  std::map<const CLI::App*, std::function<Command()>> results_;
+  std::vector<const CLI::App*> takes_files_;
+  GlobalOptions global_;
+  bool version_ = false;
+
+  std::map<std::string, Words> settings_;  // by name, as given to `serve`
+  FitCommand fit_;
+  DeployCommand deploy_;
+  PsCommand ps_;
+  StopCommand stop_;
+  StartCommand start_;
+  RemoveCommand remove_;
+  LogsCommand logs_;
+  PlanCommand plan_;
+  ApplyCommand apply_;
+  EventsCommand events_;
+  CompletionCommand completion_;
+  std::string help_about_;
+  Words labels_;
+};
+
+CommandLine::CommandLine() {
+  app_.get_formatter()->column_width(kHelpColumn);
+  app_.set_help_flag("-h,--help", "what a command does and takes");
+  app_.require_subcommand(0, 1);  // behind a command, a command's name is an argument like any other
+  app_.footer("Exit codes: 0 it fits or it is done, 3 it does not fit, 2 wrong usage, 1 any other error.\n"
+              "`dgxmm help COMMAND` tells more about one command.");
+  add_global_options();
+  add_serve();
+  add_memory_commands();
+  add_deployment_commands();
+  add_plan_commands();
+  add_other_commands();
+}
+
+CLI::App& CommandLine::add(const std::string& name, const std::string& description, std::function<Command()> result) {
+  auto* command = app_.add_subcommand(name, description);
+  command->fallthrough();  // global options may stand behind the command
+  results_[command] = std::move(result);
+  return *command;
+}
+
+void CommandLine::add_choice(CLI::App& command, const std::string& names, std::optional<std::string>& value,
+                             Words words, const std::string& description, const std::string& group) {
+  auto* option = command.add_option(names, value, description)
+                     ->check(one_of(words))
+                     ->type_name(fmt::format("{}", fmt::join(words, "|")))
+                     ->group(group);
+  choices_[option] = std::move(words);
+}
+
+void CommandLine::add_engine_options(CLI::App& command, engine::DeployRequest& request) {
+  const std::string both = "Settings of both engines";
+  command.add_option("--context", request.context, "tokens of context: --ctx-size or --max-model-len")->group(both);
+  command.add_option("--sequences", request.sequences, "requests at once: --parallel or --max-num-seqs")->group(both);
+  add_choice(command, "--engine", request.engine, kEngines, "default: by the model's format", both);
+
+  const std::string llamacpp = "Settings of llama.cpp";
+  command.add_option("-c,--ctx-size", request.ctx_size, "tokens of context, over all slots; 0 = the model's own")
+      ->group(llamacpp);
+  command.add_option("--parallel", request.parallel, "slots (-np)")->group(llamacpp);
+  add_choice(command, "--cache-type-k", request.cache_type_k, cache_types(), "of the K cache (-ctk)", llamacpp);
+  add_choice(command, "--cache-type-v", request.cache_type_v, cache_types(), "of the V cache (-ctv)", llamacpp);
+  command.add_option("-b,--batch-size", request.batch, "logical batch")->group(llamacpp);
+  command.add_option("--ubatch-size,--ubatch", request.ubatch, "physical batch (-ub)")->group(llamacpp);
+  add_choice(command, "--flash-attn", request.flash_attn, kFlashAttention, "flash attention (-fa)", llamacpp);
+  command
+      .add_flag_function(
+          "--kv-unified,!--no-kv-unified", [&request](std::int64_t count) { request.kv_unified = count > 0; },
+          "one KV cache for all slots, or one for each")
+      ->group(llamacpp);
+  command
+      .add_flag_function(
+          "--swa-full", [&request](std::int64_t) { request.swa_full = true; },
+          "keep the whole context of sliding-window layers")
+      ->group(llamacpp);
+  command.add_option("--cache-ram", request.cache_ram_mib, "bound of the prompt cache, MiB")->group(llamacpp);
+
+  const std::string vllm = "Settings of vLLM";
+  command.add_option("--max-model-len", request.max_model_len, "tokens of context")->group(vllm);
+  command.add_option("--max-num-seqs", request.max_num_seqs, "sequences in one step")->group(vllm);
+  command.add_option("--max-num-batched-tokens", request.max_num_batched_tokens, "tokens in one step")->group(vllm);
+  command.add_option("--kv-cache-dtype", request.kv_cache_dtype, "auto, fp8, …")->group(vllm);
+  command.add_option("--kv-tokens", request.kv_tokens, "size of the KV cache in tokens")->group(vllm);
+  command
+      .add_flag_function(
+          "--enforce-eager", [&request](std::int64_t) { request.enforce_eager = true; }, "no CUDA graphs")
+      ->group(vllm);
+}
+
+void CommandLine::add_deployment_options(CLI::App& command, engine::DeployRequest& request) {
+  const std::string group = "The deployment";
+  command.add_option("--name", request.name, "default: from the model")->group(group);
+  command.add_option("--served-name", request.served_name, "the model's name in the engine's API; default: --name")
+      ->group(group);
+  command.add_option("--port", request.port, "of the engine; default: a free one")
+      ->check(CLI::Range(std::int64_t{1}, kHighestPort))
+      ->type_name("PORT")
+      ->group(group);
+  command.add_option("--priority", request.priority, "higher is more important; default 0")->group(group);
+  command
+      .add_flag_function(
+          "--pin", [&request](std::int64_t) { request.pinned = true; }, "never stop it for another without a warning")
+      ->group(group);
+  command.add_option("--label", labels_, "a mark of your own, any number of times")
+      ->type_name("NAME=VALUE")
+      ->expected(1)
+      ->take_all()
+      ->group(group);
+}
+
+void CommandLine::add_wait(CLI::App& command, bool& wait) {
+  command.add_flag("--wait,!--no-wait", wait, "return when it serves (default), or at once");
+}
+
+void CommandLine::add_global_options() {
+  app_.add_flag("--json", global_.json, "print the answer as JSON");
+  app_.add_option("--address", global_.address, "of the daemon; default: the setting `listen`")->type_name("HOST:PORT");
+  app_.add_option("--token", global_.token, "of the daemon; default: the setting `token`");
+  app_.add_option("--config", global_.config, "settings file; default: ~/.config/dgxmm/settings.toml")
+      ->type_name("FILE");
+  app_.add_flag("--no-color", global_.no_color, "no colours; the variable NO_COLOR does the same");
+  app_.add_flag("--version", version_, "the same as the command");
+}
+
+void CommandLine::add_serve() {
+  auto& serve = add("serve", "run the daemon", [this] {
+    ServeCommand command;
+    for (const auto& definition : settings::definitions()) {
+      const std::string name{definition.name};
+      const auto given = settings_.find(name);
+      if (given == settings_.end() || given->second.empty()) continue;
+      command.assignments.push_back({name, given->second, settings::flag_name(name)});
+    }
+    return command;
+  });
+  serve.footer("Each of them can also be set in the settings file by its name with _, and in the environment, for "
+               "example DGXMM_LISTEN.");
+  for (const auto& definition : settings::definitions()) {
+    if (definition.name == "token") continue;  // a global option
+    const bool is_list = definition.kind == settings::Kind::list;
+    std::string description{definition.description};
+    if (!definition.default_text.empty()) description += fmt::format(" [{}]", definition.default_text);
+    if (is_list) description += "; any number of times";
+    auto* option = serve.add_option(settings::flag_name(definition.name), settings_[std::string{definition.name}],
+                                    description);
+    const bool is_number = definition.kind == settings::Kind::number || definition.kind == settings::Kind::integer;
+    option->type_name(is_number ? "NUMBER" : "TEXT")->expected(1)->group("Settings");
+    if (is_list) {
+      option->take_all();
+    } else {
+      option->take_last();
+    }
+  }
+}
+
+void CommandLine::add_memory_commands() {
+  auto& fit = add("fit", "does a model fit? starts nothing", [this] { return fit_; });
+  fit.add_option("MODEL", fit_.models, kModelHelp)->type_name("")->required();
+  add_engine_options(fit, fit_.request);
+  takes_files_.push_back(&fit);
+
+  add("budget", "the memory: what is promised, what others use, what is free", [] { return BudgetCommand{}; });
+  add("models", "the models in the model folders", [] { return ModelsCommand{}; });
+  add("processes", "the largest processes that dgxmm does not manage", [] { return ProcessesCommand{}; });
+  add("calibration", "what was learned from earlier starts", [] { return CalibrationCommand{}; });
+}
+
+void CommandLine::add_deployment_commands() {
+  auto& deploy = add("deploy", "start a model, if it fits", [this] { return deploy_; });
+  deploy.add_option("MODEL", deploy_.request.model, kModelHelp)->type_name("")->required();
+  add_wait(deploy, deploy_.wait);
+  add_deployment_options(deploy, deploy_.request);
+  add_engine_options(deploy, deploy_.request);
+  takes_files_.push_back(&deploy);
+
+  auto& ps = add("ps", "the deployments", [this] { return ps_; });
+  ps.add_flag("-a,--all", ps_.all, "also those that have ended");
+
+  auto& stop = add("stop", "stop deployments; returns when their memory is back", [this] { return stop_; });
+  stop.add_option("ID|NAME", stop_.deployments, "what to stop")->type_name("");
+  stop.add_flag("--all", stop_.all, "every one that runs");
+
+  auto& start = add("start", "start a stopped deployment again", [this] { return start_; });
+  start.add_option("ID|NAME", start_.deployment, "what to start")->type_name("")->required();
+  add_wait(start, start_.wait);
+
+  auto& remove = add("rm", "forget deployments that have ended, and their logs", [this] { return remove_; });
+  remove.add_option("ID|NAME", remove_.deployments, "what to forget")->type_name("")->required();
+
+  auto& logs = add("logs", "what an engine wrote", [this] { return logs_; });
+  logs.add_option("ID|NAME", logs_.deployment, "whose log")->type_name("")->required();
+  logs.add_flag("-f,--follow", logs_.follow, "go on with what is written next");
+  logs.add_option("--tail", logs_.tail, "the last N lines [200]")->check(CLI::NonNegativeNumber)->type_name("N");
+}
+
+void CommandLine::add_plan_commands() {
+  auto& plan = add("plan", "ways to make a model fit; starts nothing", [this] { return plan_; });
+  plan.add_option("MODEL", plan_.request.model, kModelHelp)->type_name("")->required();
+  plan.add_option("--priority", plan_.request.priority, "higher is more important; default 0");
+  add_engine_options(plan, plan_.request);
+  plan.footer("Exit code 3 when no plan makes it fit.");
+  takes_files_.push_back(&plan);
+
+  auto& apply = add("apply", "carry out a plan", [this] { return apply_; });
+  apply.add_option("PLAN", apply_.plan, "stop:3, or with its set 7/stop:3")->type_name("")->required();
+}
+
+void CommandLine::add_other_commands() {
+  auto& events = add("events", "what happened", [this] { return events_; });
+  events.add_flag("-f,--follow", events_.follow, "go on with what happens next");
+  events.add_option("--after", events_.after, "only events after that id")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("ID");
+
+  add("version", "of this program and of the daemon", [] { return VersionCommand{}; });
+
+  auto& completion = add("completion", "a completion script for a shell", [this] { return completion_; });
+  completion.footer("bash: dgxmm completion bash > /etc/bash_completion.d/dgxmm\n"
+                    "zsh:  dgxmm completion zsh > \"${fpath[1]}/_dgxmm\"\n"
+                    "fish: dgxmm completion fish > ~/.config/fish/completions/dgxmm.fish");
+  auto* shell = completion.add_option("SHELL", completion_.shell, "bash, zsh or fish")
+                    ->required()
+                    ->check(one_of(kShells))
+                    ->type_name(fmt::format("{}", fmt::join(kShells, "|")));
+  choices_[shell] = kShells;
+
+  auto& help = add("help", "what a command does and takes", [this] {
+    // Not of this object: having parsed, it would tell about `help` itself.
+    if (help_about_.empty()) return HelpCommand{CommandLine{}.app_.help()};
+    return HelpCommand{app_.get_subcommand(help_about_)->help("dgxmm")};
+  });
+  auto names = Words{};
+  for (const auto* command : app_.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  auto* about = help.add_option("COMMAND", help_about_, "which one")->check(one_of(names))->type_name("");
+  choices_[about] = std::move(names);
+}
+
+/// llama.cpp's short options of two letters, which CLI11 would take for two options of one letter.
+Words with_long_forms(Words arguments) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kForms{
+      {{"-np", "--parallel"},
+       {"-ctk", "--cache-type-k"},
+       {"-ctv", "--cache-type-v"},
+       {"-ub", "--ubatch-size"},
+       {"-fa", "--flash-attn"}}};
+  for (auto& argument : arguments) {
+    if (argument == "--") break;
+    const auto found = std::ranges::find(kForms, argument, [](const auto& form) { return form.first; });
+    if (found != kForms.end()) argument = found->second;
+  }
+  return arguments;
+}
+
+std::unexpected<Error> wrong_usage(std::string message, std::string hint) {
+  return fail("usage", std::move(message), std::move(hint));
+}
+
+/// CLI11 begins some of its messages with a capital letter.
+std::string sentence(std::string message) {
+  if (message.size() > 1 && message[0] >= 'A' && message[0] <= 'Z' && message[1] >= 'a' && message[1] <= 'z') {
+    message[0] = static_cast<char>(message[0] - 'A' + 'a');
+  }
+  return message;
+}
+
+Result<std::map<std::string, std::string>> read_labels(const Words& labels) {
+  std::map<std::string, std::string> result;
+  for (const auto& label : labels) {
+    const auto equals = label.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return wrong_usage(fmt::format("--label: expected NAME=VALUE, not '{}'", label), {});
+    }
+    result[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  return result;
+}
+
+Result<Invocation> CommandLine::parse(Words arguments) {
+  arguments = with_long_forms(std::move(arguments));
+  std::ranges::reverse(arguments);  // CLI11 takes them from the end
+  try {
+    app_.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    return Invocation{global_, HelpCommand{app_.help()}};
+  } catch (const CLI::ExtrasError&) {
+    return wrong_usage(unexpected_argument(), help_hint());
+  } catch (const CLI::ParseError& error) {
+    return wrong_usage(sentence(error.what()), help_hint());
+  }
+  const auto chosen = app_.get_subcommands();
+  if (version_) return Invocation{global_, VersionCommand{}};
+  if (chosen.empty()) return wrong_usage("no command was given", "`dgxmm help` lists the commands");
+  return checked(results_.at(chosen.front())());
+}
+
+std::string CommandLine::unexpected_argument() const {
+  const auto extras = app_.remaining(true);
+  const auto option = std::ranges::find_if(extras, [](const std::string& extra) { return extra.starts_with('-'); });
+  if (option != extras.end()) return fmt::format("there is no option {}", *option);
+  const auto first = extras.empty() ? std::string{} : extras.front();
+  if (app_.get_subcommands().empty()) return fmt::format("there is no command '{}'", first);
+  return fmt::format("one argument too many: '{}'", first);
+}
+
+std::string CommandLine::help_hint() const {
+  const auto chosen = app_.get_subcommands();
+  return chosen.empty() ? "`dgxmm help` lists the commands"
+                        : fmt::format("`dgxmm help {}` tells what it takes", chosen.front()->get_name());
+}
+
+Result<Invocation> CommandLine::checked(Command command) const {
+  if (auto* deploy = std::get_if<DeployCommand>(&command)) {
+    auto labels = read_labels(labels_);
+    if (!labels) return fail(labels.error());
+    deploy->request.labels = std::move(*labels);
+  }
+  if (const auto* stop = std::get_if<StopCommand>(&command); stop != nullptr && stop->all != stop->deployments.empty()) {
+    return wrong_usage(stop->all ? "stop: give names or --all, not both" : "stop: which deployment?",
+                       "`dgxmm ps` lists them");
+  }
+  if (std::holds_alternative<ServeCommand>(command) && global_.address) {
+    return wrong_usage("--address: is for clients of a daemon", "use --listen");
+  }
+  return Invocation{global_, std::move(command)};
+}
+
+std::vector<OptionGrammar> CommandLine::options_of(const CLI::App& command) const {
+  std::vector<OptionGrammar> result;
+  for (const auto* option : command.get_options()) {
+    if (option->get_positional()) continue;
+    OptionGrammar grammar;
+    for (const auto& name : option->get_snames()) grammar.names.push_back("-" + name);
+    for (const auto& name : option->get_lnames()) grammar.names.push_back("--" + name);
+    grammar.takes_value = option->get_expected_max() > 0;
+    if (const auto found = choices_.find(option); found != choices_.end()) grammar.choices = found->second;
+    grammar.description = option->get_description();
+    result.push_back(std::move(grammar));
+  }
+  return result;
+}
+
+Grammar CommandLine::grammar() const {
+  Grammar result;
+  result.global_options = options_of(app_);
+  for (const auto* command : app_.get_subcommands([](const CLI::App*) { return true; })) {
+    CommandGrammar grammar{.name = command->get_name(),
+                           .description = command->get_description(),
+                           .options = options_of(*command),
+                           .takes_files = std::ranges::find(takes_files_, command) != takes_files_.end(),
+                           .choices = {}};
+    for (const auto* option : command->get_options()) {
+      const auto found = choices_.find(option);
+      if (option->get_positional() && found != choices_.end()) grammar.choices = found->second;
+    }
+    result.commands.push_back(std::move(grammar));
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<Invocation> parse_command_line(std::vector<std::string> arguments) {
+  return CommandLine{}.parse(std::move(arguments));
+}
+
+Grammar grammar() { return CommandLine{}.grammar(); }
+
+}  // namespace dgxmm::cli

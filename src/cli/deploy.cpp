@@ -1,0 +1,15 @@
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "cli/waiting.h"
+
+namespace dgxmm::cli {
+
+int run(const DeployCommand& command, Context& context) {
+  auto request = command.request;
+  request.model = model_argument(request.model);
+  const auto deployment = context.api.post<dto::Deployment>("/deployments", to_json(request));
+  if (!deployment) return report(context, deployment.error());
+  return finish_start(context, *deployment, command.wait);
+}
+
+}  // namespace dgxmm::cli

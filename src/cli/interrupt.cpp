@@ -1,0 +1,24 @@
+#include "cli/interrupt.h"
+
+#include <ctime>
+
+namespace dgxmm::cli {
+
+Interrupt::Interrupt() {
+  sigemptyset(&watched_);
+  sigaddset(&watched_, SIGINT);
+  sigaddset(&watched_, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &watched_, &before_);
+}
+
+Interrupt::~Interrupt() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+bool Interrupt::wait_for(std::chrono::milliseconds duration) const {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration);
+  const auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(duration - seconds);
+  const timespec limit{.tv_sec = seconds.count(), .tv_nsec = rest.count()};
+  // A signal of another kind (the terminal changed its size) only makes this wait shorter.
+  return sigtimedwait(&watched_, nullptr, &limit) > 0;
+}
+
+}  // namespace dgxmm::cli

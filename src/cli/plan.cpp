@@ -1,0 +1,28 @@
+#include "base/masking.h"
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "cli/report.h"
+
+#include <algorithm>
+
+namespace dgxmm::cli {
+
+int run(const PlanCommand& command, Context& context) {
+  auto request = command.request;
+  request.model = model_argument(request.model);
+  const auto plans = context.api.post<dto::Plans>("/plans", to_json(request));
+  if (!plans) return report(context, plans.error());
+  if (context.json) {
+    print_json(context, *plans);
+  } else {
+    auto& console = context.console;
+    console.out << paint(console.colour, plans->fits_now ? Colour::green : Colour::red,
+                         plans->fits_now ? "fits now:" : "does not fit:")
+                << ' ' << verdict_text(plans->needed_bytes, plans->free_for_new_bytes) << '\n';
+    if (!plans->fits_now) console.out << printable(plans->summary) << '\n' << plans_text(*plans, console.width);
+  }
+  const bool possible = plans->fits_now || std::ranges::any_of(plans->plans, &dto::Plan::fits);
+  return possible ? kExitOk : kExitDoesNotFit;
+}
+
+}  // namespace dgxmm::cli

@@ -1,0 +1,35 @@
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "cli/report.h"
+#include "cli/table.h"
+
+#include <fmt/format.h>
+
+namespace dgxmm::cli {
+
+int run(const ProcessesCommand& /*command*/, Context& context) {
+  const auto processes = context.api.get<dto::Processes>("/processes");
+  if (!processes) return report(context, processes.error());
+  if (context.json) {
+    print_json(context, *processes);
+    return kExitOk;
+  }
+  Table table{{{"PID", Align::right},
+               {"USER", Align::left, 8},
+               {"HELD", Align::right},
+               {"RSS", Align::right},
+               {"GPU", Align::right},
+               {"CONTAINER", Align::left, 12},
+               {"COMMAND", Align::left, 16}}};
+  bool unknown = false;
+  for (const auto& process : processes->processes) {
+    unknown = unknown || !process.rss_bytes || !process.gpu_bytes;
+    table.add({fmt::format("{}", process.pid), process.user, format_bytes(process.held_bytes),
+               size_text(process.rss_bytes), size_text(process.gpu_bytes), process.container, process.command});
+  }
+  context.console.out << table.render(context.console.width);
+  if (unknown) context.console.out << measured_footnote(false, false, true) << '\n';
+  return kExitOk;
+}
+
+}  // namespace dgxmm::cli

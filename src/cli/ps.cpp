@@ -1,0 +1,75 @@
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "cli/report.h"
+#include "cli/table.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+namespace dgxmm::cli {
+namespace {
+
+bool has_ended(const dto::Deployment& deployment) {
+  return deployment.state == "stopped" || deployment.state == "failed";
+}
+
+std::string idle_text(const dto::Deployment& deployment, WallTime now) {
+  if (deployment.state != "ready") return "-";
+  if (!deployment.busy) return "?";
+  if (*deployment.busy) return "busy";
+  const auto since = deployment.idle_since ? parse_time(*deployment.idle_since) : std::nullopt;
+  return since ? duration_text(std::chrono::duration_cast<std::chrono::seconds>(now - *since)) : "?";
+}
+
+void print_table(Context& context, const std::vector<dto::Deployment>& deployments) {
+  Table table{{{"ID", Align::right},
+               {"NAME", Align::left, 10},
+               {"STATE"},
+               {"MODEL", Align::left, 10},
+               {"RESERVED", Align::right},
+               {"MEASURED", Align::right},
+               {"PORT", Align::right},
+               {"IDLE", Align::right}}};
+  bool approximate = false;
+  bool incomplete = false;
+  bool unknown = false;
+  for (const auto& deployment : deployments) {
+    const auto& measured = deployment.measured;
+    // What has ended holds nothing; what runs and was not measured holds an unknown amount.
+    const bool is_unknown = !measured && !has_ended(deployment);
+    const auto idle = idle_text(deployment, context.clock.wall());
+    approximate = approximate || (measured && measured->approximate);
+    incomplete = incomplete || (measured && !measured->complete);
+    unknown = unknown || is_unknown || idle == "?";
+    table.add({fmt::format("{}", deployment.id.value), deployment.name, deployment.state, deployment.model_name,
+               format_bytes(deployment.reserved_bytes),
+               measured ? measured_text(*measured) : is_unknown ? std::string{"?"} : std::string{"-"},
+               has_ended(deployment) ? std::string{"-"} : port_text(deployment.url), idle});
+    if (deployment.failure) table.add_note(deployment.failure->message);
+  }
+  context.console.out << table.render(context.console.width);
+  const auto footnote = measured_footnote(approximate, incomplete, unknown);
+  if (!footnote.empty()) context.console.out << footnote << '\n';
+}
+
+}  // namespace
+
+int run(const PsCommand& command, Context& context) {
+  auto deployments = context.api.get<std::vector<dto::Deployment>>("/deployments");
+  if (!deployments) return report(context, deployments.error());
+  const auto ended = command.all ? 0 : std::erase_if(*deployments, has_ended);
+  if (context.json) {
+    print_json(context, *deployments);
+    return kExitOk;
+  }
+  if (!deployments->empty()) print_table(context, *deployments);
+  if (ended > 0) {
+    note(context.console, fmt::format("{} ended: `dgxmm ps --all` shows {}", ended, ended == 1 ? "it" : "them"));
+  } else if (deployments->empty()) {
+    note(context.console, "no deployments: `dgxmm deploy MODEL` starts one");
+  }
+  return kExitOk;
+}
+
+}  // namespace dgxmm::cli

@@ -1,0 +1,82 @@
+#include "cli/report.h"
+
+#include "base/masking.h"
+#include "cli/format.h"
+#include "cli/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace dgxmm::cli {
+namespace {
+
+std::string sentence_of(const dto::Problem& problem) { return problem.detail.empty() ? problem.title : problem.detail; }
+
+void print_problem(Console& console, const dto::Problem& problem) {
+  const bool has_plans = problem.plans && !problem.plans->plans.empty();
+  console.err << paint(console.err_colour, Colour::red, "error:") << ' ' << printable(sentence_of(problem)) << '\n';
+  // The daemon's hint speaks of its API; the table below says how to carry out a plan from here.
+  if (!problem.hint.empty() && !has_plans) console.err << "hint: " << printable(problem.hint) << '\n';
+  if (problem.failure && !problem.failure->last_lines.empty()) {
+    console.err << "last lines of the engine:\n";
+    for (const auto& line : problem.failure->last_lines) console.err << "  " << printable(line) << '\n';
+  }
+}
+
+}  // namespace
+
+int exit_code_of(const dto::Problem& problem) {
+  static constexpr std::array<std::string_view, 8> kWrongUsage{"usage",         "bad_setting",   "settings_not_found",
+                                                               "bad_field",     "missing_field", "unknown_field",
+                                                               "bad_configuration", "bad_size"};
+  if (problem.code == "does_not_fit") return kExitDoesNotFit;
+  return std::ranges::find(kWrongUsage, problem.code) == kWrongUsage.end() ? kExitError : kExitUsage;
+}
+
+int report(Console& console, bool json, const dto::Problem& problem) {
+  if (json) {
+    console.out << to_json(problem) << '\n';
+    return exit_code_of(problem);
+  }
+  print_problem(console, problem);
+  if (problem.plans && !problem.plans->plans.empty()) console.out << plans_text(*problem.plans, console.width);
+  return exit_code_of(problem);
+}
+
+int report(Context& context, const dto::Problem& problem) { return report(context.console, context.json, problem); }
+
+std::string plans_text(const dto::Plans& plans, std::size_t width) {
+  if (plans.plans.empty()) return {};
+  Table table{{{""}, {"PLAN", Align::left, 12}, {"FITS"}, {"NEEDS", Align::right}, {"LEAVES", Align::right}}};
+  const dto::Plan* next = nullptr;
+  bool recommended = false;
+  for (const auto& plan : plans.plans) {
+    const auto left = plan.left_bytes < Bytes{0} ? "short " + format_bytes(-plan.left_bytes) : format_bytes(plan.left_bytes);
+    table.add({plan.recommended ? "*" : "", plan.id, plan.fits ? "yes" : "no", format_bytes(plan.needed_bytes), left});
+    table.add_note(plan.title);
+    for (const auto& reason : plan.unsafe) table.add_note("unsafe: " + reason);
+    if (plan.fits && (next == nullptr || plan.recommended)) next = &plan;
+    recommended = recommended || plan.recommended;
+  }
+  auto text = table.render(width);
+  if (recommended) text += "* recommended\n";
+  if (next != nullptr && !plans.plan_set.empty()) {
+    text += printable(fmt::format("to carry one out: dgxmm apply {}/{}", plans.plan_set, next->id)) + "\n";
+  }
+  return text;
+}
+
+std::string model_argument(const std::string& argument) {
+  std::error_code error;
+  const bool is_path = argument.find('/') != std::string::npos || std::filesystem::exists(argument, error);
+  if (!is_path) return argument;
+  const auto absolute = std::filesystem::absolute(argument, error);
+  return error ? argument : absolute.lexically_normal().string();
+}
+
+}  // namespace dgxmm::cli

@@ -1,0 +1,34 @@
+#pragma once
+#include "app/dto/dto.h"
+#include "cli/commands.h"
+#include "cli/documents.h"
+
+#include <string>
+
+// Ends of commands that more than one of them has.
+namespace dgxmm::cli {
+
+/// The exit code for a problem.
+int exit_code_of(const dto::Problem& problem);
+
+/// Shows a problem: with --json the document on stdout, else on stderr its sentence, hint, the engine's last lines and
+/// the plans. Returns the exit code.
+int report(Context& context, const dto::Problem& problem);
+
+/// The same before there is a context.
+int report(Console& console, bool json, const dto::Problem& problem);
+
+/// The document as one line of JSON.
+template <class T>
+void print_json(Context& context, const T& document) {
+  context.console.out << to_json(document) << '\n';
+}
+
+/// A table of plans and the line to run next.
+std::string plans_text(const dto::Plans& plans, std::size_t width);
+
+/// An argument that names a model, as the daemon understands it: a path is made absolute; a name without "/" is a path
+/// when something here is called so, else it is a name of the catalog.
+std::string model_argument(const std::string& argument);
+
+}  // namespace dgxmm::cli

@@ -1,0 +1,14 @@
+#include "cli/commands.h"
+#include "cli/report.h"
+#include "cli/waiting.h"
+
+namespace dgxmm::cli {
+
+int run(const StartCommand& command, Context& context) {
+  const auto path = "/deployments/" + path_part(command.deployment) + "/start";
+  const auto deployment = context.api.post<dto::Deployment>(path);
+  if (!deployment) return report(context, deployment.error());
+  return finish_start(context, *deployment, command.wait);
+}
+
+}  // namespace dgxmm::cli

@@ -1,0 +1,12 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace dgxmm::engine {
+
+/// Sum of the samples of one metric over all its label sets, as a count. Nothing when there is no sample, or one that
+/// is not a finite number of 0 or more.
+std::optional<std::int64_t> sum_samples(std::string_view metrics_text, std::string_view name);
+
+}  // namespace dgxmm::engine

@@ -1,0 +1,342 @@
+#include "core/engine/request.h"
+
+#include "base/masking.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace dgxmm::engine {
+namespace {
+
+/// Both engines count tokens in 32 bits; half of that leaves room for their padding.
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
+/// llama.cpp pads a context to a multiple of this (src/llama-context.cpp).
+constexpr std::int64_t kLeastContext = 256;
+
+std::unexpected<Error> bad_field(std::string_view field, std::string_view problem, std::string hint = {}) {
+  return fail("bad_field", fmt::format("{}: {}", field, problem), std::move(hint), std::string{field});
+}
+
+/// A setting that only one of the engines has.
+struct Setting {
+  std::string_view field;
+  bool is_set = false;
+};
+
+std::vector<Setting> llamacpp_settings(const DeployRequest& request) {
+  return {{"ctx_size", request.ctx_size.has_value()},
+          {"parallel", request.parallel.has_value()},
+          {"batch", request.batch.has_value()},
+          {"ubatch", request.ubatch.has_value()},
+          {"cache_ram_mib", request.cache_ram_mib.has_value()},
+          {"cache_type_k", request.cache_type_k.has_value()},
+          {"cache_type_v", request.cache_type_v.has_value()},
+          {"flash_attn", request.flash_attn.has_value()},
+          {"kv_unified", request.kv_unified.has_value()},
+          {"swa_full", request.swa_full.has_value()}};
+}
+
+std::vector<Setting> vllm_settings(const DeployRequest& request) {
+  return {{"max_model_len", request.max_model_len.has_value()},
+          {"max_num_seqs", request.max_num_seqs.has_value()},
+          {"max_num_batched_tokens", request.max_num_batched_tokens.has_value()},
+          {"kv_tokens", request.kv_tokens.has_value()},
+          {"kv_cache_dtype", request.kv_cache_dtype.has_value()},
+          {"enforce_eager", request.enforce_eager.has_value()}};
+}
+
+Result<void> refuse_settings_of_the_other(const DeployRequest& request, EngineKind engine) {
+  const bool is_llamacpp = engine == EngineKind::llamacpp;
+  const auto other = is_llamacpp ? EngineKind::vllm : EngineKind::llamacpp;
+  for (const auto& [field, is_set] : is_llamacpp ? vllm_settings(request) : llamacpp_settings(request)) {
+    if (!is_set) continue;
+    return bad_field(
+        field,
+        fmt::format("is a setting of {}, and this model runs with {}", display_name(other), display_name(engine)),
+        "leave it out; context and sequences work for both engines");
+  }
+  return {};
+}
+
+Result<EngineKind> choose_engine(const DeployRequest& request, model::Format format) {
+  const auto natural = format == model::Format::gguf ? EngineKind::llamacpp : EngineKind::vllm;
+  if (!request.engine) return natural;
+  const auto asked = parse_engine(*request.engine);
+  if (!asked || *asked == natural) return asked;
+  return bad_field("engine",
+                   format == model::Format::gguf
+                       ? "vllm serves folders with safetensors files, and this model is a GGUF file"
+                       : "llama.cpp serves GGUF files, and this model is a folder with safetensors files",
+                   fmt::format("leave the engine out: it will be {}", display_name(natural)));
+}
+
+/// A number that must lie within [least, most].
+struct Number {
+  std::string_view field;
+  std::int64_t value = 0;
+  std::int64_t least = 1;
+  std::int64_t most = kMostTokens;
+};
+
+Result<void> check_ranges(std::span<const Number> numbers) {
+  for (const auto& [field, value, least, most] : numbers) {
+    if (value >= least && value <= most) continue;
+    return bad_field(field, fmt::format("must be between {} and {}, not {}", least, most, value));
+  }
+  return {};
+}
+
+/// One setting that has two names.
+struct Alias {
+  std::string_view field;
+  std::optional<std::int64_t> value;
+};
+
+/// The setting under the name that was used, `second` being the engine's own.
+Result<Alias> one_of(Alias first, Alias second) {
+  if (first.value && second.value && *first.value != *second.value) {
+    return bad_field(first.field, fmt::format("says {}, and {} says {}", *first.value, second.field, *second.value),
+                     "they are two names for the same setting: give one of them");
+  }
+  return first.value ? first : second;
+}
+
+bool is_quantized(CacheType type) {
+  return type != CacheType::f32 && type != CacheType::f16 && type != CacheType::bf16;
+}
+
+template <class T>
+using Words = std::span<const std::pair<std::string_view, T>>;
+
+template <class T>
+Result<T> parse_word(std::string_view field, std::string_view text, Words<T> words) {
+  std::string allowed;
+  for (const auto& [word, value] : words) {
+    if (word == text) return value;
+    allowed += (allowed.empty() ? "" : ", ") + std::string{word};
+  }
+  return bad_field(field, fmt::format("expected one of {}, not '{}'", allowed, printable(text.substr(0, 64))));
+}
+
+template <class T>
+std::string_view word_of(T value, Words<T> words) {
+  const auto found = std::ranges::find(words, value, &std::pair<std::string_view, T>::second);
+  return found == words.end() ? std::string_view{} : found->first;
+}
+
+constexpr std::array<std::pair<std::string_view, CacheType>, 9> kCacheTypes{{{"f32", CacheType::f32},
+                                                                             {"f16", CacheType::f16},
+                                                                             {"bf16", CacheType::bf16},
+                                                                             {"q8_0", CacheType::q8_0},
+                                                                             {"q5_1", CacheType::q5_1},
+                                                                             {"q5_0", CacheType::q5_0},
+                                                                             {"q4_1", CacheType::q4_1},
+                                                                             {"q4_0", CacheType::q4_0},
+                                                                             {"iq4_nl", CacheType::iq4_nl}}};
+
+constexpr std::array<std::pair<std::string_view, FlashAttention>, 3> kFlashAttention{
+    {{"auto", FlashAttention::automatic}, {"on", FlashAttention::on}, {"off", FlashAttention::off}}};
+
+Result<CacheType> cache_type(std::string_view field, const std::optional<std::string>& text) {
+  if (!text) return CacheType::f16;
+  return parse_word<CacheType>(field, *text, kCacheTypes);
+}
+
+Result<EngineConfig> resolve_llamacpp(const DeployRequest& request, const model::ModelDescription& model,
+                                      const ConfigDefaults& defaults) {
+  const auto context = one_of({"context", request.context}, {"ctx_size", request.ctx_size});
+  if (!context) return fail(context.error());
+  const auto sequences = one_of({"sequences", request.sequences}, {"parallel", request.parallel});
+  if (!sequences) return fail(sequences.error());
+
+  LlamaCppConfig config;
+  config.ctx_size = context->value.value_or(0);
+  if (config.ctx_size == 0) {  // also the engine's word for "as the model was trained"
+    if (model.training_context <= 0) {
+      return bad_field("ctx_size", "the model does not say for which context it was trained", "give the context");
+    }
+    config.ctx_size = std::max(model.training_context, kLeastContext);
+  }
+  config.parallel = sequences->value.value_or(4);
+  // llama-server: slots that were not asked for share one cache (common/arg.cpp, b7433 and newer).
+  config.kv_unified = request.kv_unified.value_or(!sequences->value);
+  config.batch = request.batch.value_or(config.batch);
+  config.ubatch = std::min(request.ubatch.value_or(config.ubatch), config.batch);  // as the engine does
+  config.cache_ram_mib = request.cache_ram_mib.value_or(defaults.llamacpp_cache_ram_mib);
+  config.swa_full = request.swa_full.value_or(false);
+  const std::array numbers{
+      Number{.field = context->field, .value = config.ctx_size, .least = 256},   // the engine's padding
+      Number{.field = sequences->field, .value = config.parallel, .most = 256},  // LLAMA_MAX_SEQ
+      Number{.field = "batch", .value = config.batch},
+      Number{.field = "ubatch", .value = config.ubatch},
+      // -1, "no limit", would make the deployment's size unknowable.
+      Number{.field = "cache_ram_mib", .value = config.cache_ram_mib, .least = 0, .most = 16 * 1024 * 1024},
+  };
+  if (const auto checked = check_ranges(numbers); !checked) return fail(checked.error());
+
+  const auto type_k = cache_type("cache_type_k", request.cache_type_k);
+  if (!type_k) return fail(type_k.error());
+  const auto type_v = cache_type("cache_type_v", request.cache_type_v);
+  if (!type_v) return fail(type_v.error());
+  const auto flash_attn =
+      parse_word<FlashAttention>("flash_attn", request.flash_attn.value_or("auto"), kFlashAttention);
+  if (!flash_attn) return fail(flash_attn.error());
+  config.cache_type_k = *type_k;
+  config.cache_type_v = *type_v;
+  config.flash_attn = *flash_attn;
+  if (is_quantized(config.cache_type_v) && config.flash_attn == FlashAttention::off) {
+    return bad_field(
+        "flash_attn", "a quantized V cache requires flash_attn to be enabled",
+        fmt::format("leave flash_attn out, or use f16 instead of {} for cache_type_v", name_of(config.cache_type_v)));
+  }
+  return config;
+}
+
+Result<EngineConfig> resolve_vllm(const DeployRequest& request, const model::ModelDescription& model) {
+  const auto context = one_of({"context", request.context}, {"max_model_len", request.max_model_len});
+  if (!context) return fail(context.error());
+  const auto sequences = one_of({"sequences", request.sequences}, {"max_num_seqs", request.max_num_seqs});
+  if (!sequences) return fail(sequences.error());
+
+  VllmConfig config;
+  config.max_model_len = context->value.value_or(model.training_context);
+  if (!context->value && model.training_context <= 0) {
+    return bad_field("max_model_len", "the model does not say for which context it was trained", "give the context");
+  }
+  // The API server's default on a GPU of this size (vllm/engine/arg_utils.py, 017e9f44).
+  config.max_num_batched_tokens = request.max_num_batched_tokens.value_or(8192);
+  // vLLM would take 1024 here, whose buffers, graphs and recurrent states cost gigabytes; a step holds at least one
+  // token of each sequence.
+  config.max_num_seqs = sequences->value.value_or(std::min<std::int64_t>(256, config.max_num_batched_tokens));
+  config.kv_tokens = request.kv_tokens;
+  config.enforce_eager = request.enforce_eager.value_or(false);
+  const std::array numbers{
+      Number{.field = context->field, .value = config.max_model_len},
+      Number{.field = "max_num_batched_tokens", .value = config.max_num_batched_tokens},
+      Number{.field = sequences->field, .value = config.max_num_seqs},
+      Number{.field = "kv_tokens", .value = config.kv_tokens.value_or(1), .most = std::int64_t{1} << 40},
+  };
+  if (const auto checked = check_ranges(numbers); !checked) return fail(checked.error());
+  if (config.max_num_batched_tokens < config.max_num_seqs) {
+    return bad_field("max_num_batched_tokens",
+                     fmt::format("must be at least max_num_seqs, which is {}", config.max_num_seqs));
+  }
+
+  // Spellings of --kv-cache-dtype (vllm/config/cache.py, 017e9f44).
+  static constexpr std::array<std::string_view, 17> kDtypes{"auto",
+                                                            "float16",
+                                                            "bfloat16",
+                                                            "fp8",
+                                                            "fp8_e4m3",
+                                                            "fp8_e5m2",
+                                                            "fp8_inc",
+                                                            "fp8_ds_mla",
+                                                            "fp8_per_token_head",
+                                                            "int8_per_token_head",
+                                                            "int4_per_token_head",
+                                                            "nvfp4",
+                                                            "nvfp4_4over6",
+                                                            "turboquant_k8v4",
+                                                            "turboquant_4bit_nc",
+                                                            "turboquant_k3v4_nc",
+                                                            "turboquant_3bit_nc"};
+  config.kv_cache_dtype = request.kv_cache_dtype.value_or("auto");
+  if (std::ranges::find(kDtypes, config.kv_cache_dtype) == kDtypes.end()) {
+    return bad_field("kv_cache_dtype", fmt::format("'{}' is not one that vLLM has", printable(config.kv_cache_dtype)),
+                     "common ones are auto, bfloat16 and fp8");
+  }
+  return config;
+}
+
+/// What does not change memory, but would make the engine refuse its command line or answer to another name.
+Result<void> check_common(const DeployRequest& request) {
+  const std::array port{Number{.field = "port", .value = request.port.value_or(1), .most = 65535}};
+  if (auto checked = check_ranges(port); !checked) return checked;
+  if (!request.served_name) return {};
+  constexpr std::size_t kLongestName = 256;
+  const auto& name = *request.served_name;
+  if (name.empty() || name.size() > kLongestName || printable(name) != name) {
+    return bad_field("served_name", fmt::format("must be printable text of 1 to {} bytes", kLongestName));
+  }
+  if (name.find(',') != std::string::npos) {  // --alias takes a list
+    return bad_field("served_name", "must not hold a comma");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<EngineKind> parse_engine(std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, EngineKind>, 3> kEngines{
+      {{"llama.cpp", EngineKind::llamacpp}, {"llamacpp", EngineKind::llamacpp}, {"vllm", EngineKind::vllm}}};
+  return parse_word<EngineKind>("engine", text, kEngines);
+}
+
+std::string_view display_name(EngineKind kind) { return kind == EngineKind::llamacpp ? "llama.cpp" : "vllm"; }
+
+Result<EngineConfig> resolve(const DeployRequest& request, const model::ModelDescription& model,
+                             const ConfigDefaults& defaults) {
+  const auto engine = choose_engine(request, model.format);
+  if (!engine) return fail(engine.error());
+  if (const auto fitting = refuse_settings_of_the_other(request, *engine); !fitting) return fail(fitting.error());
+  if (const auto common = check_common(request); !common) return fail(common.error());
+  return *engine == EngineKind::llamacpp ? resolve_llamacpp(request, model, defaults) : resolve_vllm(request, model);
+}
+
+DeployRequest with_config(DeployRequest request, const EngineConfig& config) {
+  request.engine = std::string{display_name(kind_of(config))};
+  request.context.reset();
+  request.sequences.reset();
+  if (const auto* llamacpp = std::get_if<LlamaCppConfig>(&config)) {
+    request.ctx_size = llamacpp->ctx_size;
+    request.parallel = llamacpp->parallel;
+    request.kv_unified = llamacpp->kv_unified;
+    request.cache_type_k = std::string{name_of(llamacpp->cache_type_k)};
+    request.cache_type_v = std::string{name_of(llamacpp->cache_type_v)};
+    request.batch = llamacpp->batch;
+    request.ubatch = llamacpp->ubatch;
+    request.flash_attn = std::string{name_of(llamacpp->flash_attn)};
+    request.swa_full = llamacpp->swa_full;
+    request.cache_ram_mib = llamacpp->cache_ram_mib;
+  } else {
+    const auto& vllm = std::get<VllmConfig>(config);
+    request.max_model_len = vllm.max_model_len;
+    request.max_num_seqs = vllm.max_num_seqs;
+    request.max_num_batched_tokens = vllm.max_num_batched_tokens;
+    request.kv_cache_dtype = vllm.kv_cache_dtype;
+    request.kv_tokens = vllm.kv_tokens;
+    request.enforce_eager = vllm.enforce_eager;
+  }
+  return request;
+}
+
+std::string configuration_key(const EngineConfig& config) {
+  if (const auto* c = std::get_if<LlamaCppConfig>(&config)) {
+    return fmt::format(
+        "llamacpp ctx_size={} parallel={} kv_unified={} cache_type_k={} cache_type_v={} batch={} ubatch={} "
+        "flash_attn={} swa_full={} cache_ram_mib={}",
+        c->ctx_size, c->parallel, c->kv_unified, name_of(c->cache_type_k), name_of(c->cache_type_v), c->batch,
+        c->ubatch, name_of(c->flash_attn), c->swa_full, c->cache_ram_mib);
+  }
+  const auto& c = std::get<VllmConfig>(config);
+  const auto kv_tokens = c.kv_tokens ? std::to_string(*c.kv_tokens) : std::string{"default"};
+  // The only free text comes last, so that nothing in it can be taken for another setting.
+  return fmt::format(
+      "vllm max_model_len={} max_num_seqs={} max_num_batched_tokens={} kv_tokens={} enforce_eager={} "
+      "kv_cache_dtype={}",
+      c.max_model_len, c.max_num_seqs, c.max_num_batched_tokens, kv_tokens, c.enforce_eager, c.kv_cache_dtype);
+}
+
+Result<CacheType> parse_cache_type(std::string_view text) {
+  return parse_word<CacheType>("cache_type", text, kCacheTypes);
+}
+
+std::string_view name_of(CacheType type) { return word_of<CacheType>(type, kCacheTypes); }
+std::string_view name_of(FlashAttention mode) { return word_of<FlashAttention>(mode, kFlashAttention); }
+
+}  // namespace dgxmm::engine

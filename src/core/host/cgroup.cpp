@@ -1,0 +1,129 @@
+#include "core/host/readings.h"
+#include "core/host/text.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dgxmm::host {
+namespace {
+
+std::optional<Bytes> as_bytes(std::optional<std::int64_t> count) {
+  if (!count) return std::nullopt;
+  return Bytes{*count};
+}
+
+std::optional<Bytes> find_bytes(std::string_view stat, std::string_view key) {
+  return as_bytes(find_flat_value(stat, key));
+}
+
+/// Kernels before 5.18 have no `kernel` line. The named kinds miss what has no line of its own, the remainder of
+/// `memory.current` lags behind and may be too small: the larger of both.
+std::optional<Bytes> kernel_without_its_line(std::string_view stat, const CgroupMemory& memory) {
+  std::optional<Bytes> named;
+  for (const auto* key : {"slab", "kernel_stack", "pagetables", "percpu", "vmalloc"}) {
+    if (const auto value = find_bytes(stat, key)) named = named.value_or(Bytes{}) + *value;
+  }
+  if (!memory.current || !memory.anon || !memory.file) return named;
+  const auto remainder = *memory.current - *memory.anon - *memory.file - memory.sock.value_or(Bytes{});
+  return std::max(named.value_or(Bytes{}), remainder);
+}
+
+bool is_container_id(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+/// "docker-<id>.scope" -> the id. Podman's and CRI-O's monitors ("libpod-conmon-<id>.scope") are not the container.
+std::optional<std::string_view> id_of_scope(std::string_view component) {
+  constexpr std::string_view kScope = ".scope";
+  if (!component.ends_with(kScope)) return std::nullopt;
+  component.remove_suffix(kScope.size());
+  for (const std::string_view prefix : {"docker-", "libpod-", "cri-containerd-", "crio-", "nerdctl-"}) {
+    if (!component.starts_with(prefix)) continue;
+    if (const auto id = component.substr(prefix.size()); is_container_id(id)) return id;
+  }
+  return std::nullopt;
+}
+
+/// The container that one component of a path stands for.
+std::optional<std::string_view> container_at(std::string_view component, std::string_view parent) {
+  constexpr std::string_view kLxcPayload = "lxc.payload.";
+  if (component.starts_with(kLxcPayload)) return component.substr(kLxcPayload.size());
+  if (parent == "lxc") return component;
+  if (is_container_id(component)) return component;
+  return id_of_scope(component);
+}
+
+}  // namespace
+
+CgroupMemory parse_cgroup_v2(std::string_view memory_stat, std::string_view memory_events,
+                             std::string_view memory_current) {
+  CgroupMemory memory;
+  memory.anon = find_bytes(memory_stat, "anon");
+  memory.shmem = find_bytes(memory_stat, "shmem");
+  memory.file = find_bytes(memory_stat, "file");
+  memory.sock = find_bytes(memory_stat, "sock");
+  memory.current = as_bytes(parse_count(trim(memory_current)));
+  memory.kernel = find_bytes(memory_stat, "kernel");
+  if (!memory.kernel) memory.kernel = kernel_without_its_line(memory_stat, memory);
+  memory.oom_kills = find_flat_value(memory_events, "oom_kill");
+  return memory;
+}
+
+CgroupMemory parse_cgroup_v1(std::string_view memory_stat, std::string_view kmem_usage, std::string_view oom_control,
+                             std::string_view usage) {
+  CgroupMemory memory;
+  memory.anon = find_bytes(memory_stat, "total_rss");  // the total_ forms include the groups below
+  memory.shmem = find_bytes(memory_stat, "total_shmem");
+  memory.file = find_bytes(memory_stat, "total_cache");
+  memory.current = as_bytes(parse_count(trim(usage)));
+  memory.kernel = as_bytes(parse_count(trim(kmem_usage)));
+  // A process needs at least a stack and page tables: 0 beside used memory means that the kernel does not account
+  // its own (cgroup.memory=nokmem).
+  if (memory.kernel == Bytes{} && memory.anon.value_or(Bytes{}) > Bytes{}) memory.kernel.reset();
+  memory.oom_kills = find_flat_value(oom_control, "oom_kill");
+  return memory;
+}
+
+std::optional<CgroupPath> parse_proc_cgroup(std::string_view text) {
+  std::optional<CgroupPath> unified;
+  while (!text.empty()) {
+    auto path = take_until(text, '\n');  // "hierarchy:controllers:path"; a path may hold colons
+    const auto hierarchy = take_until(path, ':');
+    auto controllers = take_until(path, ':');
+    if (!path.starts_with('/')) continue;
+    if (hierarchy == "0" && controllers.empty()) unified = CgroupPath{2, std::string{path}};
+    while (!controllers.empty()) {
+      // On a hybrid host the memory controller is where v1 says it is.
+      if (take_until(controllers, ',') == "memory") return CgroupPath{1, std::string{path}};
+    }
+  }
+  return unified;
+}
+
+std::string container_of(std::string_view cgroup_path) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  const bool deleted = cgroup_path.ends_with(kDeleted);
+  if (deleted) cgroup_path.remove_suffix(kDeleted.size());
+
+  std::string_view parent;
+  std::string_view unit;
+  while (!cgroup_path.empty()) {
+    const auto component = take_until(cgroup_path, '/');
+    if (component == "buildkit") return {};  // a build, not a container
+    if (!component.empty()) {
+      // From the root down: of nested runtimes the outermost is the one that this host knows.
+      if (const auto container = container_at(component, parent)) {
+        return deleted ? "removed container" : std::string{*container};
+      }
+      if (component.ends_with(".service") || component.ends_with(".scope")) unit = component;
+    }
+    parent = component;
+  }
+  return std::string{unit};
+}
+
+}  // namespace dgxmm::host

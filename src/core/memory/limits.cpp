@@ -1,0 +1,73 @@
+#include "core/memory/limits.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace dgxmm::memory {
+namespace {
+
+std::string_view name_of(model::AttentionKind kind) {
+  switch (kind) {
+    case model::AttentionKind::full: return "full attention";
+    case model::AttentionKind::sliding_window: return "sliding-window attention";
+    case model::AttentionKind::chunked: return "chunked attention";
+    case model::AttentionKind::mla: return "latent (MLA) attention";
+  }
+  return "another kind of attention";
+}
+
+bool within(std::int64_t value, std::int64_t least, std::int64_t most) { return least <= value && value <= most; }
+
+/// What of a layer no formula here covers yet; nothing = it is plain full attention.
+std::optional<std::string> not_covered(const model::Layer& layer) {
+  if (layer.recurrent) return "recurrent state";
+  if (!layer.attention) return "no attention";
+  const auto& attention = *layer.attention;
+  if (attention.kind != model::AttentionKind::full) return std::string{name_of(attention.kind)};
+  if (attention.shares_kv) return "a cache shared with another layer";
+  if (attention.indexer_key_length) return "sparse attention";
+  const bool countable = within(attention.n_head, 1, kMaxHeads) && within(attention.n_head_kv, 1, attention.n_head) &&
+                         within(attention.key_length, 1, kMaxWidth / attention.n_head) &&
+                         within(attention.value_length, 1, kMaxWidth / attention.n_head) &&
+                         within(layer.feed_forward_length, 0, kMaxWidth);
+  if (!countable) return "sizes that no model has";
+  return std::nullopt;
+}
+
+bool countable(const model::Experts& experts) {
+  return within(experts.count, 0, kMaxHeads) && within(experts.used_count, 0, experts.count) &&
+         within(experts.feed_forward_length, 0, kMaxWidth) && within(experts.shared_feed_forward_length, 0, kMaxWidth);
+}
+
+}  // namespace
+
+Result<void> check_setting(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (within(value, least, most)) return {};
+  return fail("bad_configuration", fmt::format("{} is {}, but must be {} to {}", field, value, least, most), {},
+              std::string{field});
+}
+
+Result<void> check_supported(const model::ModelDescription& model) {
+  const auto unsupported = [&](const std::string& what) {
+    return fail("model_not_supported", fmt::format("{} ({}): {}", model.name, model.architecture, what),
+                "models with full attention in every layer are supported so far", model.path);
+  };
+  if (model.layers.empty()) return unsupported("its layers are not known");
+  if (!within(static_cast<std::int64_t>(model.layers.size()), 1, kMaxLayers)) return unsupported("too many layers");
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    if (const auto what = not_covered(model.layers[i])) {
+      return unsupported(fmt::format("layer {} has {}, which is not supported yet", i, *what));
+    }
+  }
+  if (!within(model.embedding_length, 1, kMaxWidth) || !within(model.vocabulary, 1, kMaxVocabulary) ||
+      (model.experts && !countable(*model.experts)) || model.weights.files < Bytes{} ||
+      model.weights.token_embedding < Bytes{}) {
+    return unsupported("it has sizes that no model has");
+  }
+  return {};
+}
+
+}  // namespace dgxmm::memory

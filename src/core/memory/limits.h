@@ -1,0 +1,26 @@
+#pragma once
+#include "base/result.h"
+#include "core/model/layout.h"
+
+#include <cstdint>
+#include <string_view>
+
+namespace dgxmm::memory {
+
+// Sizes up to which the formulas are sure not to overflow 64 bits: the product of the largest ones of a cache (context
+// x layers x widths of K and V x 4 bytes) stays below 2^62. Each is far above anything that exists.
+inline constexpr std::int64_t kMaxContext = std::int64_t{1} << 27;
+inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 16;
+inline constexpr std::int64_t kMaxLayers = std::int64_t{1} << 10;
+inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxHeads = std::int64_t{1} << 14;
+inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
+
+/// Errors: `bad_configuration` naming the field.
+Result<void> check_setting(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most);
+
+/// A model that the formulas of both engines cover: full attention in every layer, sizes that can be multiplied.
+/// Errors: `model_not_supported` naming the model and what is not covered.
+Result<void> check_supported(const model::ModelDescription& model);
+
+}  // namespace dgxmm::memory

@@ -1,0 +1,49 @@
+#pragma once
+#include "base/bytes.h"
+#include "base/result.h"
+#include "core/engine/config.h"
+#include "core/memory/estimate.h"
+#include "core/model/layout.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace dgxmm::memory::llamacpp {
+
+// The caches of a llama.cpp context. Version of every rule here: b10587 (3f545becc).
+
+/// A command line as the context understands it.
+struct Context {
+  std::int64_t sequences = 0;  ///< slots
+  std::int64_t streams = 0;    ///< separate pieces of each cache: 1 when unified, else one a slot
+  std::int64_t cells = 0;      ///< of a cache that keeps every token, per stream
+  std::int64_t batch = 0;      ///< n_batch: tokens of one decode call
+  std::int64_t ubatch = 0;     ///< n_ubatch: tokens that are computed at once
+  bool flash_attention = false;
+
+  friend bool operator==(const Context&, const Context&) = default;
+};
+
+/// One KV cache: layers that keep the same number of cells.
+struct Cache {
+  std::int64_t cells = 0;  ///< per stream
+  std::int64_t streams = 0;
+  std::int64_t layers = 0;
+  Bytes size;
+};
+
+/// Sizes of the command line as the context rounds them, and whether attention will be fused. Errors:
+/// `bad_configuration` with the engine's own words where it would refuse.
+Result<Context> resolve_context(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
+                                Placement placement);
+
+/// Every KV cache that the context allocates. Errors: `bad_configuration`.
+Result<std::vector<Cache>> kv_caches(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
+                                     const Context& context);
+
+/// Bytes of one row of `elements` values; rows of a quantized type are whole blocks.
+Bytes row_bytes(engine::CacheType type, std::int64_t elements);
+
+bool is_quantized(engine::CacheType type);
+
+}  // namespace dgxmm::memory::llamacpp

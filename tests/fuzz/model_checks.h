@@ -1,0 +1,82 @@
+#pragma once
+// What must hold for any bytes given to the readers of model files: used by the fuzzers, and by a normal test that
+// replays their corpora.
+#include "core/model/gguf.h"
+#include "core/model/gguf_description.h"
+#include "core/model/hf_config.h"
+#include "core/model/hf_files.h"
+#include "core/model/identity.h"
+#include "core/model/safetensors.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+
+namespace dgxmm::testing {
+
+inline void must(bool holds) {
+  if (!holds) std::abort();
+}
+
+inline void must_be_told(const Error& error) { must(!error.code.empty() && !error.message.empty()); }
+
+inline void must_be_sound(const model::ModelDescription& model) {
+  must(!model.layers.empty() && model.vocabulary > 0 && model.embedding_length > 0 && model.training_context > 0);
+  for (const auto& layer : model.layers) {
+    must(layer.attention.has_value() && layer.attention->kind == model::AttentionKind::full);
+    must(layer.attention->n_head_kv > 0 && layer.attention->key_length > 0 && layer.attention->value_length > 0);
+  }
+  must(model.weights.tensors > Bytes{} && model.weights.tensors <= model.weights.files);
+  must(model.weights.input_tensors <= model.weights.tensors);
+  must(!model.fingerprint.digest.empty());
+}
+
+inline void check_gguf(std::span<const std::byte> bytes) {
+  // As the whole file, and as the start of a larger one, whose data is not there to be looked at.
+  for (const std::uint64_t more : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
+    const auto size = bytes.size() + more;
+    auto header = model::parse_gguf("fuzz.gguf", bytes, size);
+    if (!header) {
+      must_be_told(header.error());
+      must(more != 0 || header.error().code != model::kNeedMoreBytes);
+      continue;
+    }
+    const model::GgufPart part{.path = "fuzz.gguf", .size = size, .header = std::move(*header)};
+    const auto described = model::describe_gguf("fuzz.gguf", "fuzz", {&part, 1});
+    described ? must_be_sound(*described) : must_be_told(described.error());
+  }
+}
+
+inline void check_safetensors(std::span<const std::byte> bytes) {
+  const auto header_end = model::safetensors_header_end("fuzz.safetensors", bytes, bytes.size());
+  if (header_end) must(*header_end >= 8 && *header_end <= bytes.size());
+  const auto header = model::parse_safetensors("fuzz.safetensors", bytes, bytes.size());
+  if (!header) return must_be_told(header.error());
+  must(header_end.has_value() && header->tensor_bytes == bytes.size() - *header_end);
+  std::uint64_t sum = 0;
+  for (const auto& tensor : header->tensors) sum += tensor.bytes;
+  must(sum == header->tensor_bytes);
+}
+
+inline void check_hf_config(std::string_view text) {
+  const auto config = model::parse_hf_config("config.json", text);
+  if (!config) {
+    must_be_told(config.error());
+  } else {
+    const model::SafetensorsPart part{
+        .path = "model.safetensors",
+        .size = 64,
+        .header = {.tensors = {{.name = "x", .dtype = "BF16", .bytes = 8}}, .tensor_bytes = 8, .digest = {}}};
+    const auto described = model::describe_safetensors("folder", "folder", *config, {}, {&part, 1});
+    must(described.has_value());
+    must_be_sound(*described);
+  }
+  // The same bytes as an index: another JSON file of the same folder.
+  const auto choice = model::choose_weight_files("folder", {}, text);
+  if (!choice) return must_be_told(choice.error());
+  for (const auto& file : choice->files) must(!file.empty() && file.find('/') == std::string::npos);
+}
+
+}  // namespace dgxmm::testing

@@ -1,0 +1,75 @@
+#pragma once
+// The seeds of the fuzzers, made instead of kept: real models are too large to mutate, and binaries say nothing in a
+// diff.
+#include "tools/gguf_writer.h"
+#include "tools/hf_writer.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dgxmm::testing {
+
+struct Seed {
+  std::string name;
+  std::string bytes;
+};
+
+inline Seed gguf_seed(std::string name, const GgufWriter& writer) {
+  auto bytes = writer.header();
+  bytes.resize(writer.file_size(), '\0');
+  return {std::move(name), std::move(bytes)};
+}
+
+inline std::vector<Seed> gguf_seeds() {
+  const DenseGguf tiny{.n_layer = 1, .n_embd = 32, .n_head = 2, .n_head_kv = 1, .n_ff = 32, .n_vocab = 4};
+  std::vector<Seed> seeds;
+  const auto with = [&](std::string name, const DenseGguf& shape, auto add) {
+    GgufWriter w;
+    add_dense_keys(w, shape);
+    w.key_texts("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b", "c", "d"});
+    add(w);
+    add_dense_tensors(w, shape);
+    seeds.push_back(gguf_seed(std::move(name), w));
+  };
+  with("dense", tiny, [](GgufWriter&) {});
+  with("tied",
+       DenseGguf{.n_layer = 1, .n_embd = 32, .n_head = 2, .n_head_kv = 1, .n_ff = 32, .n_vocab = 4, .tied = true},
+       [](GgufWriter& w) { w.alignment(64); });
+  with("experts", tiny, [](GgufWriter& w) {
+    w.key_u32("llama.expert_count", 8).key_u32("llama.expert_used_count", 2);
+    w.key_u32s("llama.expert_feed_forward_length", {32});
+  });
+  with("split", tiny, [](GgufWriter& w) { w.key_u16("split.no", 0).key_u16("split.count", 2); });
+  GgufWriter every_type;
+  every_type.key_u8("a", 1).key_u16("b", 2).key_i32("c", -3).key_f32("d", 4.0F).key_bool("e", true).key_u64("f",
+                                                                                                            1ULL << 63);
+  every_type.key_i64("g", -1)
+      .key_f64("h", 0.5)
+      .key_text("i", "text")
+      .key_i32s("j", {1, 2})
+      .key_array<float>("k", 6, {1.0F});
+  seeds.push_back(gguf_seed("every_type", every_type));
+  return seeds;
+}
+
+inline std::vector<Seed> safetensors_seeds() {
+  const DenseHf tiny{.layers = 1, .hidden = 4, .heads = 2, .kv_heads = 1, .intermediate = 4, .vocabulary = 4};
+  auto bytes = SafetensorsWriter::with_length(dense_safetensors(tiny).front().json());
+  bytes.resize(dense_safetensors(tiny).front().file_size(), '\0');
+  return {{"dense", bytes}, {"empty", SafetensorsWriter::with_length("{}")}};
+}
+
+inline std::vector<Seed> hf_config_seeds() {
+  return {
+      {"dense", dense_config()},
+      {"experts",
+       R"({"architectures":["Qwen3MoeForCausalLM"],"num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,
+           "num_key_value_heads":2,"head_dim":32,"vocab_size":100,"num_experts":8,"num_experts_per_tok":2,
+           "moe_intermediate_size":32,"sliding_window":null,"use_sliding_window":false,"dtype":"bfloat16",
+           "quantization_config":{"quant_method":"fp8","bits":8},"layer_types":["full_attention","full_attention"]})"},
+      {"index", R"({"metadata":{"total_size":8},"weight_map":{"a":"model-00001-of-00002.safetensors"}})"},
+  };
+}
+
+}  // namespace dgxmm::testing

@@ -1,0 +1,196 @@
+#include "adapters/host/proc_host_probe.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+
+namespace dgxmm::host {
+namespace {
+
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// A host made of files.
+class ProcHostProbeTest : public testing::Test {
+ protected:
+  ProcHostProbeTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "dgxmm-host-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    root_ = pattern;
+    put("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nllm:x:1000:1000::/home/llm:/bin/sh\nlate:x:1000::::\nbroken\n");
+    put("proc/meminfo", "MemTotal:       127600748 kB\nMemFree: 1000 kB\nMemAvailable:   100000000 kB\n");
+  }
+  ~ProcHostProbeTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  void put(const std::string& path, std::string_view text) const {
+    const auto file = root_ / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream{file, std::ios::binary} << text;
+  }
+  void put_process(int pid, std::int64_t anon_kib, std::string_view cmdline, std::int64_t shmem_kib = 0, int uid = 1000,
+                   std::string_view cgroup = "0::/\n") const {
+    put(fmt::format("proc/{}/status", pid),
+        fmt::format("Name:\tx\nUid:\t{0}\t{0}\t{0}\t{0}\nVmRSS:\t{1} kB\nRssAnon:\t{2} kB\nRssFile:\t900000 kB\n"
+                    "RssShmem:\t{3} kB\nHugetlbPages:\t0 kB\n",
+                    uid, anon_kib + shmem_kib + 900000, anon_kib, shmem_kib));
+    put(fmt::format("proc/{}/stat", pid),
+        fmt::format("{0} (a (b) c) S 1 {0} {0} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n", pid));
+    put(fmt::format("proc/{}/cmdline", pid), cmdline);
+    put(fmt::format("proc/{}/cgroup", pid), cgroup);
+  }
+  ProcHostProbe probe() const { return ProcHostProbe{root_}; }
+
+  std::filesystem::path root_;
+};
+
+TEST_F(ProcHostProbeTest, ReadsTheHostsMemory) {
+  const auto meminfo = probe().meminfo();
+  ASSERT_TRUE(meminfo);
+  EXPECT_EQ(meminfo->mem_total, kib(127600748));
+  EXPECT_EQ(meminfo->mem_available, kib(100000000));
+}
+
+TEST_F(ProcHostProbeTest, AMissingMeminfoIsAnErrorThatNamesIt) {
+  std::filesystem::remove(root_ / "proc/meminfo");
+  const auto meminfo = probe().meminfo();
+  ASSERT_FALSE(meminfo);
+  EXPECT_EQ(meminfo.error().code, "meminfo_unusable");
+  EXPECT_THAT(meminfo.error().where, HasSubstr("proc/meminfo"));
+}
+
+TEST_F(ProcHostProbeTest, AMeminfoMadeByLxcfsIsRefused) {
+  put("proc/self/mountinfo",
+      "20 1 0:5 / /proc rw - proc proc rw\n90 20 0:60 /proc/meminfo /proc/meminfo rw,nosuid shared:30 - fuse.lxcfs lxcfs rw\n");
+  const auto meminfo = probe().meminfo();
+  ASSERT_FALSE(meminfo);
+  EXPECT_THAT(meminfo.error().message, HasSubstr("lxcfs"));
+}
+
+TEST(MeminfoIsVirtual, OnlyLxcfsOverThatVeryFileCounts) {
+  EXPECT_TRUE(meminfo_is_virtual("90 20 0:60 / /proc/meminfo rw - fuse.lxcfs lxcfs rw\n"));
+  EXPECT_FALSE(meminfo_is_virtual("90 20 0:60 / /proc/cpuinfo rw - fuse.lxcfs lxcfs rw\n"));
+  EXPECT_FALSE(meminfo_is_virtual("90 20 0:60 / /var/lib/lxcfs rw - fuse.lxcfs lxcfs rw\n"));
+  EXPECT_FALSE(meminfo_is_virtual("20 1 0:5 / /proc rw - proc proc rw\n\n- -\n"));
+}
+
+TEST_F(ProcHostProbeTest, PressureIsAbsentWhereTheKernelHasNone) {
+  EXPECT_EQ(probe().pressure().some_avg10_permyriad, std::nullopt);
+  put("proc/pressure/memory",
+      "some avg10=1.25 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.50 avg60=0 avg300=0 total=1\n");
+  EXPECT_EQ(probe().pressure().some_avg10_permyriad, 125);
+  EXPECT_EQ(probe().pressure().full_avg10_permyriad, 50);
+}
+
+TEST_F(ProcHostProbeTest, B10_LargestHolderFirstAndMappedFilesDoNotCount) {
+  put_process(10, 1000, std::string_view{"small\0", 6});
+  put_process(11, 5000, std::string_view{"large\0--model\0x.gguf\0", 21});
+  put_process(12, 500, std::string_view{"shared\0", 7}, 3000);
+  const auto rows = probe().processes(10, {});
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].pid, 11);
+  EXPECT_EQ(rows[0].command, "large --model x.gguf");
+  EXPECT_EQ(rows[0].held, kib(5000));
+  EXPECT_EQ(rows[0].rss, kib(905000));
+  EXPECT_EQ(rows[1].pid, 12);
+  EXPECT_EQ(rows[1].held, kib(3500));
+  EXPECT_EQ(rows[2].pid, 10);
+}
+
+TEST_F(ProcHostProbeTest, B10_ManagedProcessesAreLeftOutAndTheListIsBounded) {
+  for (int pid = 10; pid < 20; ++pid) put_process(pid, pid * 100, std::string_view{"p\0", 2});
+  const auto rows = probe().processes(3, {19, 17});
+  EXPECT_THAT(rows, ElementsAre(Field(&ProcessRow::pid, 18), Field(&ProcessRow::pid, 16), Field(&ProcessRow::pid, 15)));
+  EXPECT_THAT(probe().processes(0, {}), IsEmpty());
+}
+
+TEST_F(ProcHostProbeTest, B10_SecretsInCommandLinesAreMasked) {
+  put_process(10, 1000, std::string_view{"vllm\0--api-key\0sk-verysecretvalue\0--max-model-len\0008192\0", 56});
+  const auto rows = probe().processes(1, {});
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_THAT(rows[0].command, Not(HasSubstr("verysecret")));
+  EXPECT_THAT(rows[0].command, HasSubstr("--max-model-len 8192"));
+}
+
+TEST_F(ProcHostProbeTest, B10_AHostileCommandLineIsOnePrintableLine) {
+  put_process(10, 1000, std::string_view{"evil\n\x1b[2J\0\xff\0", 11});
+  const auto rows = probe().processes(1, {});
+  ASSERT_EQ(rows.size(), 1U);
+  for (const char byte : rows[0].command) EXPECT_TRUE(byte >= ' ' && byte <= '~') << rows[0].command;
+}
+
+TEST_F(ProcHostProbeTest, B10_UserNamesAndNumbersWhereThereIsNoName) {
+  put_process(10, 3000, std::string_view{"a\0", 2}, 0, 1000);
+  put_process(11, 2000, std::string_view{"b\0", 2}, 0, 4242);
+  put_process(12, 1000, std::string_view{"c\0", 2}, 0, 0);
+  EXPECT_THAT(probe().processes(3, {}), ElementsAre(Field(&ProcessRow::user, "llm"), Field(&ProcessRow::user, "4242"),
+                                                    Field(&ProcessRow::user, "root")));
+}
+
+TEST_F(ProcHostProbeTest, B10_TheContainerIsNamed) {
+  const std::string id(64, 'a');
+  put_process(10, 1000, std::string_view{"a\0", 2}, 0, 0, fmt::format("0::/system.slice/docker-{}.scope\n", id));
+  EXPECT_EQ(probe().processes(1, {}).at(0).container, id);
+}
+
+TEST_F(ProcHostProbeTest, AProgramThatClearedItsTitleIsShownByItsName) {
+  put_process(10, 1000, "");
+  EXPECT_EQ(probe().processes(1, {}).at(0).command, "[a (b) c]");
+}
+
+TEST_F(ProcHostProbeTest, AProcessThatVanishesBetweenTwoReadsIsSkipped) {
+  put_process(10, 3000, std::string_view{"gone\0", 5});
+  std::filesystem::remove(root_ / "proc/10/cmdline");
+  std::filesystem::remove(root_ / "proc/10/stat");
+  put_process(11, 2000, std::string_view{"here\0", 5});
+  std::filesystem::create_directories(root_ / "proc/12");
+  EXPECT_THAT(probe().processes(1, {}), ElementsAre(Field(&ProcessRow::pid, 11)));
+}
+
+TEST_F(ProcHostProbeTest, KernelThreadsAndOtherFilesOfProcAreNoRows) {
+  put("proc/2/status", "Name:\tkthreadd\nUid:\t0\t0\t0\t0\n");
+  put("proc/2/stat", "2 (kthreadd) S 0 0 0 0 -1");
+  put("proc/2/cmdline", "");
+  put("proc/1x/status", "RssAnon: 5 kB\n");
+  put("proc/sys/kernel/x", "1");
+  EXPECT_THAT(probe().processes(10, {}), IsEmpty());
+}
+
+TEST_F(ProcHostProbeTest, TheDriverIsSeenByItsVersionFileOrItsDevice) {
+  EXPECT_FALSE(probe().has_nvidia_driver());
+  put("dev/nvidiactl", "");
+  EXPECT_TRUE(probe().has_nvidia_driver());
+  std::filesystem::remove(root_ / "dev/nvidiactl");
+  put("proc/driver/nvidia/version", "NVRM version: x");
+  EXPECT_TRUE(probe().has_nvidia_driver());
+}
+
+TEST(ParsePasswd, TakesTheFirstNameAndSkipsWhatItCannotRead) {
+  const auto users =
+      parse_passwd("a:x:5:5::/:/\nb:x:5:5::/:/\n::7:\nc:x:notanumber:\nd:x:99999999999999999999:\n+::::::\n");
+  EXPECT_THAT(users, ElementsAre(testing::Pair(5, "a")));
+}
+
+TEST(ProcHostProbeOnThisHost, SeesItselfAndItsMemory) {
+  ProcHostProbe probe;
+  const auto meminfo = probe.meminfo();
+  ASSERT_TRUE(meminfo) << meminfo.error().message;
+  EXPECT_GT(meminfo->mem_total, mib(64));
+  const auto rows = probe.processes(100'000, {});
+  EXPECT_THAT(rows, testing::Contains(Field(&ProcessRow::pid, ::getpid())));
+}
+
+}  // namespace
+}  // namespace dgxmm::host

@@ -1,0 +1,142 @@
+#include "unit/app/support/daemon.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace dgxmm::testing {
+namespace {
+
+ports::Task<> answer(ports::HttpHandler& api, ports::HttpRequest request, PendingResponse response) {
+  auto answered = co_await api.handle(std::move(request));
+  response->emplace(std::move(answered));
+}
+
+}  // namespace
+
+World::World() {
+  for (const auto* path : {"/models/a.gguf", "/models/b.gguf"}) models.models[path] = small_model(path);
+}
+
+Daemon::Daemon(World& the_world, settings::Settings the_settings)
+    : world(the_world),
+      settings(std::move(the_settings)),
+      loop(std::make_unique<SimulatedLoop>(world.clock)),
+      http(world.runtime, world.clock, *loop) {
+  world.runtime.attach(*loop);
+  const service::Supervisor::World engines{.runtime = world.runtime,
+                                           .http = http,
+                                           .logs = world.logs,
+                                           .tcp_ports = tcp_ports,
+                                           .loop = *loop,
+                                           .clock = world.clock};
+  const service::Service::Ports ports{
+      .host = world.host, .model_files = world.models, .store = world.store, .world = engines};
+  service = std::make_unique<service::Service>(ports, settings, service::Identity{"/state", "dgxmm-test-"});
+  api = api::make_api(*service, {.version = "1.2.3", .commit = "abc"});
+  const auto begun = service->begin();
+  EXPECT_TRUE(begun) << begun.error().message;
+}
+
+Daemon::~Daemon() {
+  if (killed_) return;
+  EXPECT_TRUE(loop->stop()) << "a task does not end when the daemon stops";
+  world.runtime.detach();
+}
+
+void Daemon::kill() {
+  loop->kill();
+  world.runtime.detach();
+  killed_ = true;
+}
+
+ports::HttpResponse Daemon::handle(ports::HttpRequest request) {
+  auto response = std::make_shared<std::optional<ports::HttpResponse>>();
+  loop->spawn("request", answer(*api, std::move(request), response));
+  const auto failures = loop->failures().size();
+  EXPECT_TRUE(loop->run_until([&] { return response->has_value() || loop->failures().size() > failures; }));
+  if (!response->has_value()) {  // what the server makes of an exception
+    ports::HttpResponse failed;
+    failed.status = 500;
+    return failed;
+  }
+  return std::move(**response);
+}
+
+ports::HttpResponse Daemon::request(std::string method, std::string target, std::string body) {
+  return handle(make_request(std::move(method), std::move(target), std::move(body)));
+}
+
+PendingResponse Daemon::send(std::string method, std::string target, std::string body) {
+  auto response = std::make_shared<std::optional<ports::HttpResponse>>();
+  loop->spawn("request", answer(*api, make_request(std::move(method), std::move(target), std::move(body)), response));
+  return response;
+}
+
+DeploymentId Daemon::deploy(const std::string& members) {
+  const auto response = request("POST", "/api/v1/deployments", "{" + members + "}");
+  EXPECT_EQ(response.status, 201) << response.body;
+  if (response.status != 201) return {};
+  return {json_of(response).at("id").to_number<std::int64_t>()};
+}
+
+DeploymentId Daemon::deploy_ready(const std::string& members) {
+  const auto id = deploy(members);
+  expect_state(id, deployment::State::ready);
+  return id;
+}
+
+void Daemon::expect_state(DeploymentId id, deployment::State state) {
+  const auto reached = loop->run_until([&] {
+    const auto* deployment = service->table.find(id);
+    return deployment != nullptr && deployment->state == state;
+  });
+  const auto* deployment = service->table.find(id);
+  EXPECT_TRUE(reached) << "it is "
+                       << (deployment == nullptr ? "removed" : deployment::name_of(deployment->state)) << ", not "
+                       << deployment::name_of(state);
+}
+
+std::vector<std::string> Daemon::events(std::int64_t after) {
+  std::vector<std::string> result;
+  for (const auto& event : service->events.after(after, 1000)) result.push_back(event.type + ": " + event.message);
+  return result;
+}
+
+ports::HttpRequest make_request(std::string method, std::string target, std::string body) {
+  ports::HttpRequest request;
+  request.method = std::move(method);
+  const auto question = target.find('?');
+  request.path = target.substr(0, question);
+  while (question != std::string::npos && target.size() > question + 1) {
+    const auto begin = target.find_last_of("?&") + 1;
+    const auto equals = target.find('=', begin);
+    request.query[target.substr(begin, equals - begin)] = equals == std::string::npos ? "" : target.substr(equals + 1);
+    target.resize(begin - 1);
+  }
+  request.headers["host"] = "127.0.0.1:8484";
+  if (!body.empty()) request.headers["content-type"] = "application/json";
+  request.body = std::move(body);
+  return request;
+}
+
+boost::json::value json_of(const ports::HttpResponse& response) {
+  boost::system::error_code error;
+  auto value = boost::json::parse(response.body, error);
+  EXPECT_FALSE(error) << response.body;
+  return value;
+}
+
+std::string member(const ports::HttpResponse& response, std::string_view name) {
+  const auto value = json_of(response);
+  const auto* object = value.if_object();
+  const auto* found = object == nullptr ? nullptr : object->if_contains(name);
+  return found != nullptr && found->is_string() ? std::string{found->get_string()} : std::string{};
+}
+
+std::string header(const ports::HttpResponse& response, std::string_view name) {
+  const auto found = std::ranges::find(response.headers, name, [](const auto& row) { return row.first; });
+  return found == response.headers.end() ? std::string{} : found->second;
+}
+
+}  // namespace dgxmm::testing

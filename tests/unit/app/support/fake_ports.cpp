@@ -1,0 +1,378 @@
+#include "unit/app/support/fake_ports.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <stdexcept>
+
+namespace dgxmm::testing {
+
+using std::chrono::milliseconds;
+
+// --- MemoryStore
+
+void MemoryStore::write() const {
+  if (fail_writes) throw std::runtime_error("/state/dgxmm.db: the disk is full");
+}
+
+DeploymentId MemoryStore::add_deployment(const std::string& name, const std::string& document) {
+  write();
+  const DeploymentId id{++last_deployment_};
+  deployments_[id] = {id, name, document};
+  return id;
+}
+
+void MemoryStore::update_deployment(const ports::StoredDeployment& deployment) {
+  write();
+  deployments_.at(deployment.id) = deployment;
+}
+
+void MemoryStore::remove_deployment(DeploymentId id) {
+  write();
+  deployments_.erase(id);
+}
+
+std::vector<ports::StoredDeployment> MemoryStore::deployments() {
+  std::vector<ports::StoredDeployment> result;
+  for (const auto& [id, deployment] : deployments_) result.push_back(deployment);
+  return result;
+}
+
+std::int64_t MemoryStore::add_event(const ports::StoredEvent& event) {
+  write();
+  events_.push_back(event);
+  events_.back().id = ++last_event_;
+  return last_event_;
+}
+
+std::vector<ports::StoredEvent> MemoryStore::events_after(std::int64_t id, std::size_t limit) {
+  std::vector<ports::StoredEvent> result;
+  for (const auto& event : events_) {
+    if (event.id > id && result.size() < limit) result.push_back(event);
+  }
+  return result;
+}
+
+void MemoryStore::add_calibration(const memory::CalibrationRecord& record) {
+  write();
+  calibrations_.push_back(record);
+}
+
+void MemoryStore::put_oom_floor(const memory::OomFloor& floor) {
+  write();
+  std::erase_if(floors_, [&](const auto& other) {
+    return other.fingerprint == floor.fingerprint && other.configuration_key == floor.configuration_key;
+  });
+  floors_.push_back(floor);
+}
+
+// --- FakeEngineLogs
+
+namespace {
+
+class Follower final : public ports::LogFollower {
+ public:
+  Follower(FakeEngineLogs& logs, std::string path, std::size_t position)
+      : logs_(logs),
+        path_(std::move(path)),
+        position_(position) {}
+
+  std::vector<std::string> read_new() override {
+    const auto found = logs_.files.find(path_);
+    if (found == logs_.files.end()) {
+      position_ = 0;
+      return {};
+    }
+    const auto& lines = found->second;
+    position_ = std::min(position_, lines.size());
+    std::vector<std::string> result(lines.begin() + static_cast<std::ptrdiff_t>(position_), lines.end());
+    position_ = lines.size();
+    return result;
+  }
+
+ private:
+  FakeEngineLogs& logs_;
+  std::string path_;
+  std::size_t position_;
+};
+
+}  // namespace
+
+std::unique_ptr<ports::LogFollower> FakeEngineLogs::follow(const std::string& path, bool from_start) {
+  const auto found = files.find(path);
+  const auto position = from_start || found == files.end() ? 0 : found->second.size();
+  return std::make_unique<Follower>(*this, path, position);
+}
+
+std::vector<std::string> FakeEngineLogs::tail(const std::string& path, std::size_t lines) {
+  const auto found = files.find(path);
+  if (found == files.end()) return {};
+  const auto count = std::min(lines, found->second.size());
+  return {found->second.end() - static_cast<std::ptrdiff_t>(count), found->second.end()};
+}
+
+// --- FakeRuntime
+
+void FakeRuntime::attach(SimulatedLoop& loop) {
+  loop_ = &loop;
+  changed_ = loop.make_wakeup();
+}
+
+void FakeRuntime::detach() {
+  changed_.reset();
+  loop_ = nullptr;
+}
+
+std::vector<FakeRuntime::Engine*> FakeRuntime::engines() {
+  std::vector<Engine*> result;
+  for (auto& [pid, engine] : engines_) result.push_back(&engine);
+  return result;
+}
+
+FakeRuntime::Engine* FakeRuntime::newest(DeploymentId id) {
+  Engine* result = nullptr;
+  for (auto& [pid, engine] : engines_) {
+    if (engine.spec.deployment == id) result = &engine;
+  }
+  return result;
+}
+
+std::size_t FakeRuntime::running_count() {
+  let_die();
+  return static_cast<std::size_t>(std::ranges::count_if(engines_, [](const auto& row) { return !row.second.ended; }));
+}
+
+FakeRuntime::Engine* FakeRuntime::listening_on(std::uint16_t port) {
+  let_die();
+  for (auto& [pid, engine] : engines_) {
+    if (engine.ended) continue;
+    const auto& arguments = engine.spec.arguments;
+    const auto flag = std::ranges::find(arguments, "--port");
+    if (flag != arguments.end() && *std::next(flag) == std::to_string(port)) return &engine;
+  }
+  return nullptr;
+}
+
+void FakeRuntime::end(std::int64_t pid, ports::ExitStatus status) {
+  auto& engine = engines_.at(pid);
+  if (engine.ended) return;
+  engine.ended = clock_.steady();
+  engine.status = std::move(status);
+  if (changed_) changed_->notify_all();
+}
+
+void FakeRuntime::let_die() {
+  for (auto& [pid, engine] : engines_) {
+    const auto after = engine.script.dies_after;
+    if (after.count() >= 0 && clock_.steady() >= engine.started + after) end(pid, engine.script.death);
+  }
+}
+
+Bytes FakeRuntime::held() {
+  Bytes sum;
+  for (const auto& [pid, engine] : engines_) {
+    if (const auto measured = measure(engine.instance)) sum += measured->total();
+  }
+  return sum;
+}
+
+ports::Task<Result<ports::Instance>> FakeRuntime::start(ports::InstanceSpec spec) {
+  if (start_throws) throw std::runtime_error("the runtime fails in a way that nobody foresaw");
+  const auto script = next;
+  co_await loop_->sleep_for(script.start_takes);
+  if (script.start_error) co_return fail(*script.start_error);
+  const auto pid = ++last_pid_;
+  ports::Instance instance;
+  instance.runtime = "process";
+  instance.pid = pid;
+  instance.start_time_ticks = static_cast<std::uint64_t>(pid) * 100;
+  instance.boot_id = "boot";
+  auto& lines = logs_.files[spec.log_path];
+  lines.insert(lines.end(), script.log.begin(), script.log.end());
+  Engine engine;
+  engine.spec = std::move(spec);
+  engine.instance = instance;
+  engine.script = script;
+  engine.started = clock_.steady();
+  engines_[pid] = std::move(engine);
+  co_return instance;
+}
+
+ports::Task<Result<std::string>> FakeRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline) {
+  static_cast<void>(arguments);
+  static_cast<void>(deadline);
+  co_await loop_->sleep_for(milliseconds{5});
+  co_return std::string{"--model FNAME  --kv-unified  --cache-ram N"};
+}
+
+ports::Presence FakeRuntime::presence(const ports::Instance& instance) {
+  let_die();
+  const auto found = engines_.find(instance.pid);
+  const bool same = found != engines_.end() && found->second.instance == instance;
+  return same && !found->second.ended ? ports::Presence::running : ports::Presence::gone;
+}
+
+std::vector<std::pair<std::string, ports::Instance>> FakeRuntime::find_owned() {
+  let_die();
+  std::vector<std::pair<std::string, ports::Instance>> result;
+  for (const auto& [pid, engine] : engines_) {
+    if (!engine.ended) result.emplace_back(engine.spec.name, engine.instance);
+  }
+  return result;
+}
+
+ports::Task<ports::ExitStatus> FakeRuntime::wait(ports::Instance instance) {
+  while (!loop_->stopping()) {
+    let_die();
+    const auto& engine = engines_.at(instance.pid);
+    if (engine.ended) {
+      auto status = engine.status;
+      co_return status;
+    }
+    auto until_death = std::chrono::duration_cast<milliseconds>(std::chrono::hours{1000});
+    if (engine.script.dies_after.count() >= 0) {
+      until_death = std::chrono::duration_cast<milliseconds>(engine.started + engine.script.dies_after - clock_.steady());
+    }
+    co_await changed_->wait_for(until_death);
+  }
+  co_return ports::ExitStatus{};
+}
+
+ports::Task<Result<void>> FakeRuntime::stop(ports::Instance instance, milliseconds grace) {
+  auto& engine = engines_.at(instance.pid);
+  ++engine.stops;
+  if (engine.ended) co_return Result<void>{};
+  if (engine.script.survives_stop) {
+    co_await loop_->sleep_for(grace);
+    co_return fail("still_running", "it does not end", "the kernel holds it; only a reboot helps");
+  }
+  co_await loop_->sleep_for(engine.script.stop_takes);
+  ports::ExitStatus status;
+  status.signal = 15;
+  end(instance.pid, status);
+  co_return Result<void>{};
+}
+
+std::optional<memory::Measured> FakeRuntime::measure(const ports::Instance& instance) {
+  const auto found = engines_.find(instance.pid);
+  if (found == engines_.end()) return std::nullopt;
+  const auto& engine = found->second;
+  if (engine.ended && clock_.steady() >= *engine.ended + engine.script.memory_lingers) return std::nullopt;
+  return engine.script.holds;
+}
+
+// --- FakeHttpClient
+
+ports::Task<Result<ports::HttpReply>> FakeHttpClient::call(ports::HttpCall request) {
+  const auto port = request.target.port;
+  const auto* engine = runtime_.listening_on(port);
+  if (engine == nullptr || engine->script.answers == EngineScript::Answers::refuses) {
+    co_return fail("connection_refused", fmt::format("127.0.0.1:{} refuses connections", port));
+  }
+  if (engine->script.answers == EngineScript::Answers::never) {
+    co_await loop_.sleep_for(request.deadline);
+    co_return fail("deadline_exceeded", fmt::format("127.0.0.1:{} does not answer", port));
+  }
+  co_await loop_.sleep_for(milliseconds{1});
+  engine = runtime_.listening_on(port);  // it may have ended meanwhile
+  if (engine == nullptr) co_return fail("connection_failed", "the connection was closed");
+  ports::HttpReply reply;
+  reply.status = 200;
+  if (clock_.steady() < engine->started + engine->script.loading_takes) {
+    reply.status = 503;
+    reply.body = R"({"error":{"message":"Loading model"}})";
+  } else if (request.path == "/health") {
+    reply.body = R"({"status":"ok"})";
+  } else if (request.path == "/v1/models") {
+    const auto alias = std::ranges::find(engine->spec.arguments, "--alias");
+    const bool other = engine->script.answers == EngineScript::Answers::as_another;
+    reply.body = fmt::format(R"({{"object":"list","data":[{{"id":"{}"}}]}})", other ? "another" : *std::next(alias));
+  } else if (request.path == "/metrics") {
+    reply.body = fmt::format("llamacpp:requests_processing {}\nllamacpp:requests_deferred 0\n", engine->script.requests);
+  } else {
+    reply.status = 404;
+  }
+  co_return reply;
+}
+
+ports::Task<Result<ports::HttpReply>> FakeHttpClient::stream(ports::HttpCall request,
+                                                             std::function<bool(std::string_view)> on_piece) {
+  auto reply = co_await call(std::move(request));
+  if (reply) on_piece(reply->body);
+  co_return reply;
+}
+
+// --- FakeHostProbe
+
+Result<host::Meminfo> FakeHostProbe::meminfo() {
+  if (broken) return fail("meminfo_unusable", "/proc/meminfo has no MemAvailable", {}, "/proc/meminfo");
+  host::Meminfo meminfo;
+  meminfo.mem_total = mem_total;
+  meminfo.mem_available = mem_total - held_by_others - runtime_.held();
+  return meminfo;
+}
+
+std::vector<host::ProcessRow> FakeHostProbe::processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) {
+  last_excluded = exclude_pids;
+  std::vector<host::ProcessRow> rows;
+  if (limit > 0) {
+    rows.push_back({.pid = 77, .user = "jo", .command = "python train.py", .container = {}, .held = held_by_others, .rss = {}, .gpu = {}});
+  }
+  return rows;
+}
+
+// --- FakeModelFiles
+
+Result<model::ModelDescription> FakeModelFiles::describe(const std::string& path) {
+  const auto found = models.find(path);
+  if (found == models.end()) return fail("model_not_found", fmt::format("{}: there is no such file", path), {}, path);
+  return found->second;
+}
+
+std::vector<ports::CatalogEntry> FakeModelFiles::scan(const std::vector<std::string>& folders) {
+  static_cast<void>(folders);
+  return catalog;
+}
+
+// --- FakeTcpPorts
+
+Result<std::uint16_t> FakeTcpPorts::hold(std::optional<std::uint16_t> wanted) {
+  const auto port = wanted ? *wanted : next_++;
+  if (taken.contains(port) || !held.insert(port).second) {
+    return fail("port_taken", fmt::format("port {} cannot be used", port), "choose another port", "port");
+  }
+  return port;
+}
+
+model::ModelDescription small_model(const std::string& path) {
+  model::ModelDescription model;
+  model.format = model::Format::gguf;
+  model.path = path;
+  model.name = std::filesystem::path{path}.stem();
+  model.architecture = "llama";
+  model.quantization = "Q4_K_M";
+  model::Attention attention;
+  attention.n_head = 32;
+  attention.n_head_kv = 8;
+  attention.key_length = 128;
+  attention.value_length = 128;
+  model::Layer layer;
+  layer.attention = attention;
+  layer.feed_forward_length = 14336;
+  model.layers.assign(32, layer);
+  model.embedding_length = 4096;
+  model.vocabulary = 128256;
+  model.training_context = 8192;
+  model.weight_dtype = "Q4_K";
+  model.files = {{path, gib(4)}};
+  model.weights.files = gib(4);
+  model.weights.tensors = gib(4);
+  model.weights.input_tensors = mib(282);
+  model.weights.token_embedding = mib(282);
+  model.fingerprint.digest = "digest of " + path;
+  return model;
+}
+
+}  // namespace dgxmm::testing

@@ -1,0 +1,203 @@
+#pragma once
+// Scripted forms of the ports: what the world does is said by the test, and what was asked of it can be looked up.
+#include "ports/container_runtime.h"
+#include "ports/engine_logs.h"
+#include "ports/host_probe.h"
+#include "ports/http_client.h"
+#include "ports/model_files.h"
+#include "ports/store.h"
+#include "ports/tcp_ports.h"
+#include "unit/app/support/simulated_loop.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dgxmm::testing {
+
+/// A store in memory whose writes can be made to fail, as on a full disk.
+class MemoryStore final : public ports::Store {
+ public:
+  bool fail_writes = false;
+
+  DeploymentId add_deployment(const std::string& name, const std::string& document) override;
+  void update_deployment(const ports::StoredDeployment& deployment) override;
+  void remove_deployment(DeploymentId id) override;
+  std::vector<ports::StoredDeployment> deployments() override;
+  std::int64_t add_event(const ports::StoredEvent& event) override;
+  std::vector<ports::StoredEvent> events_after(std::int64_t id, std::size_t limit) override;
+  std::int64_t last_event_id() override { return last_event_; }
+  void add_calibration(const memory::CalibrationRecord& record) override;
+  std::vector<memory::CalibrationRecord> calibrations() override { return calibrations_; }
+  void put_oom_floor(const memory::OomFloor& floor) override;
+  std::vector<memory::OomFloor> oom_floors() override { return floors_; }
+
+ private:
+  void write() const;
+
+  std::map<DeploymentId, ports::StoredDeployment> deployments_;
+  std::vector<ports::StoredEvent> events_;
+  std::vector<memory::CalibrationRecord> calibrations_;
+  std::vector<memory::OomFloor> floors_;
+  std::int64_t last_deployment_ = 0;
+  std::int64_t last_event_ = 0;
+};
+
+class FakeEngineLogs final : public ports::EngineLogs {
+ public:
+  std::map<std::string, std::vector<std::string>> files;
+
+  std::unique_ptr<ports::LogFollower> follow(const std::string& path, bool from_start) override;
+  std::vector<std::string> tail(const std::string& path, std::size_t lines) override;
+  void trim(const std::string& path) override { static_cast<void>(path); }
+  void remove(const std::string& path) override { files.erase(path); }
+};
+
+/// How an engine behaves that is started.
+struct EngineScript {
+  std::optional<Error> start_error;
+  std::chrono::milliseconds start_takes{10};
+  std::chrono::milliseconds loading_takes{3000};
+  enum class Answers {
+    normally,
+    never,  ///< accepts connections and says nothing
+    refuses,
+    as_another,  ///< serves a model of another name
+  } answers = Answers::normally;
+  std::int64_t requests = 0;  ///< being worked on
+  memory::Measured holds{.anon = gib(6), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};
+  std::chrono::milliseconds dies_after{-1};  ///< negative: never
+  ports::ExitStatus death{.exit_code = 1, .signal = {}, .evidence = {}};
+  std::vector<std::string> log;
+  std::chrono::milliseconds stop_takes{100};
+  bool survives_stop = false;                    ///< stuck in the kernel
+  std::chrono::milliseconds memory_lingers{0};  ///< between its end and the return of what it held
+};
+
+/// The engines of the simulated host: they live on when the daemon is killed.
+class FakeRuntime final : public ports::ContainerRuntime {
+ public:
+  struct Engine {
+    ports::InstanceSpec spec;
+    ports::Instance instance;
+    EngineScript script;
+    SteadyTime started;
+    std::optional<SteadyTime> ended;
+    ports::ExitStatus status;
+    int stops = 0;
+  };
+
+  FakeRuntime(ManualClock& clock, FakeEngineLogs& logs) : clock_(clock), logs_(logs) {}
+
+  EngineScript next;  ///< of the engines started from now on
+  bool start_throws = false;
+
+  /// The daemon that uses it now.
+  void attach(SimulatedLoop& loop);
+  void detach();
+
+  [[nodiscard]] Engine& engine(std::int64_t pid) { return engines_.at(pid); }
+  /// All that were ever started, oldest first.
+  [[nodiscard]] std::vector<Engine*> engines();
+  /// The newest that was started for this deployment, or null.
+  [[nodiscard]] Engine* newest(DeploymentId id);
+  [[nodiscard]] std::size_t running_count();
+  [[nodiscard]] Engine* listening_on(std::uint16_t port);
+  /// Ends it, as if by itself.
+  void end(std::int64_t pid, ports::ExitStatus status);
+  [[nodiscard]] Bytes held();
+
+  ports::Task<Result<ports::Instance>> start(ports::InstanceSpec spec) override;
+  ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments,
+                                             std::chrono::milliseconds deadline) override;
+  ports::Presence presence(const ports::Instance& instance) override;
+  std::vector<std::pair<std::string, ports::Instance>> find_owned() override;
+  ports::Task<ports::ExitStatus> wait(ports::Instance instance) override;
+  ports::Task<Result<void>> stop(ports::Instance instance, std::chrono::milliseconds grace) override;
+  std::optional<memory::Measured> measure(const ports::Instance& instance) override;
+  std::vector<std::int64_t> pids(const ports::Instance& instance) override { return {instance.pid}; }
+  void forget(const ports::Instance& instance) override { forgotten.insert(instance.pid); }
+
+  std::set<std::int64_t> forgotten;
+
+ private:
+  void let_die();
+
+  ManualClock& clock_;
+  FakeEngineLogs& logs_;
+  SimulatedLoop* loop_ = nullptr;
+  std::unique_ptr<ports::Wakeup> changed_;
+  std::map<std::int64_t, Engine> engines_;
+  std::int64_t last_pid_ = 1000;
+};
+
+/// Answers as the engine on that port would.
+class FakeHttpClient final : public ports::HttpClient {
+ public:
+  FakeHttpClient(FakeRuntime& runtime, ManualClock& clock, SimulatedLoop& loop)
+      : runtime_(runtime),
+        clock_(clock),
+        loop_(loop) {}
+
+  ports::Task<Result<ports::HttpReply>> call(ports::HttpCall request) override;
+  ports::Task<Result<ports::HttpReply>> stream(ports::HttpCall request,
+                                               std::function<bool(std::string_view)> on_piece) override;
+
+ private:
+  FakeRuntime& runtime_;
+  ManualClock& clock_;
+  SimulatedLoop& loop_;
+};
+
+/// A host whose memory is what its engines and some others hold.
+class FakeHostProbe final : public ports::HostProbe {
+ public:
+  explicit FakeHostProbe(FakeRuntime& runtime) : runtime_(runtime) {}
+
+  Bytes mem_total = gib(64);
+  Bytes held_by_others = gib(4);
+  bool broken = false;
+
+  Result<host::Meminfo> meminfo() override;
+  host::Pressure pressure() override { return {}; }
+  std::vector<host::ProcessRow> processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) override;
+  bool has_nvidia_driver() override { return false; }
+
+  std::vector<std::int64_t> last_excluded;
+
+ private:
+  FakeRuntime& runtime_;
+};
+
+class FakeModelFiles final : public ports::ModelFiles {
+ public:
+  std::map<std::string, model::ModelDescription> models;  ///< by path
+  std::vector<ports::CatalogEntry> catalog;
+
+  Result<model::ModelDescription> describe(const std::string& path) override;
+  std::vector<ports::CatalogEntry> scan(const std::vector<std::string>& folders) override;
+};
+
+class FakeTcpPorts final : public ports::TcpPorts {
+ public:
+  std::set<std::uint16_t> taken;  ///< by other programs
+  std::set<std::uint16_t> held;
+
+  Result<std::uint16_t> hold(std::optional<std::uint16_t> wanted) override;
+  void release(std::uint16_t port) override { held.erase(port); }
+
+ private:
+  std::uint16_t next_ = 40000;
+};
+
+/// A dense GGUF model of 4 GiB whose f16 cache takes 128 KiB a token.
+model::ModelDescription small_model(const std::string& path);
+
+}  // namespace dgxmm::testing

@@ -1,0 +1,733 @@
+#include "cli/commands.h"
+
+#include "fake_daemon.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace dgxmm::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+dto::Deployment deployment(std::int64_t id, std::string name, std::string state) {
+  dto::Deployment result;
+  result.id = DeploymentId{id};
+  result.name = std::move(name);
+  result.state = std::move(state);
+  result.model_name = "SmolLM2 135M Instruct";
+  result.served_name = result.name;
+  result.url = "http://127.0.0.1:40000/v1";
+  result.config.engine = "llama.cpp";
+  result.reserved_bytes = gib(2);
+  return result;
+}
+
+dto::Fit fit(bool fits) {
+  dto::Fit result;
+  result.verdict = fits ? "fits" : "does_not_fit";
+  result.total_bytes = gib(2);
+  result.confidence = "estimated";
+  result.total_source = "sum of the parts";
+  result.parts = {{"weights", gib(1), "file_size", "2 files"}, {"kv", gib(1), "formula", "32 layers"}};
+  result.free_for_new_bytes = fits ? gib(10) : gib(1);
+  result.left_bytes = fits ? gib(8) : -gib(1);
+  result.shortfall_bytes = fits ? Bytes{0} : gib(1);
+  result.model.name = "smol";
+  result.config.engine = "llama.cpp";
+  result.config.ctx_size = 4096;
+  return result;
+}
+
+dto::Plans plans(bool any_fits) {
+  dto::Plans result;
+  result.plan_set = "7";
+  result.needed_bytes = gib(3);
+  result.free_for_new_bytes = gib(1);
+  result.shortfall_bytes = gib(2);
+  result.summary = "short by 2.0 GiB";
+  dto::Plan smaller;
+  smaller.id = "ctx:4096";
+  smaller.title = "Context 4096";
+  smaller.needed_bytes = gib(2);
+  smaller.left_bytes = -gib(1);
+  dto::Plan stop;
+  stop.id = "stop:3";
+  stop.title = "Stop chat";
+  stop.fits = any_fits;
+  stop.needed_bytes = gib(3);
+  stop.left_bytes = gib(4);
+  stop.unsafe = {"chat is busy"};
+  stop.recommended = any_fits;
+  result.plans = {stop, smaller};
+  return result;
+}
+
+dto::Problem refusal(std::string code) {
+  dto::Problem problem;
+  problem.status = 409;
+  problem.title = "Does not fit";
+  problem.detail = "short by 2.0 GiB";
+  problem.code = std::move(code);
+  problem.hint = "POST /api/v1/plans/7/PLAN/apply";
+  problem.plans = plans(true);
+  return problem;
+}
+
+class Commands : public CliTest {
+ protected:
+  Outcome run_with_daemon(std::vector<std::string> arguments) { return run_at(daemon_.address(), std::move(arguments)); }
+  FakeDaemon daemon_;
+};
+
+// --- fit
+
+TEST_F(Commands, FitSaysTheVerdictFirstThenTheParts) {
+  daemon_.on("POST /fit", fit(true));
+  const auto outcome = run_with_daemon({"fit", "smol"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out,
+            "fits: needs 2.0 GiB of 10.0 GiB free, leaves 8.0 GiB\n"
+            "\n"
+            "PART        SIZE  SOURCE     DETAIL\n"
+            "weights  1.0 GiB  file size  2 files\n"
+            "kv       1.0 GiB  formula    32 layers\n"
+            "total    2.0 GiB             sum of the parts\n"
+            "\n"
+            "estimated: by the formula; no start of this model was measured yet\n"
+            "llama.cpp --ctx-size 4096\n");
+}
+
+TEST_F(Commands, FitThatDoesNotFitExitsWithThree) {
+  daemon_.on("POST /fit", fit(false));
+  const auto outcome = run_with_daemon({"fit", "smol"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.out, StartsWith("does not fit: needs 2.0 GiB of 1.0 GiB free, short by 1.0 GiB\n"));
+}
+
+TEST_F(Commands, FitNamesTheMissingFields) {
+  auto answer = fit(true);
+  answer.confidence = "low";
+  answer.missing_fields = {"head_dim", "torch_dtype"};
+  daemon_.on("POST /fit", answer);
+  EXPECT_THAT(run_with_daemon({"fit", "smol"}).out, HasSubstr("missing in the model's files: head_dim, torch_dtype\n"));
+}
+
+TEST_F(Commands, SeveralModelsAreOneTable) {
+  daemon_.on("POST /fit", fit(true));
+  daemon_.on("POST /fit", fit(false));
+  const auto outcome = run_with_daemon({"fit", "one", "two"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.out, HasSubstr("smol   fits"));
+  EXPECT_THAT(outcome.out, HasSubstr("short 1.0 GiB"));
+}
+
+TEST_F(Commands, FitAsJsonIsTheDocumentAndSeveralAreAList) {
+  daemon_.on("POST /fit", fit(true));
+  EXPECT_EQ(run_with_daemon({"fit", "smol", "--json"}).out, to_json(fit(true)) + "\n");
+  EXPECT_EQ(run_with_daemon({"--json", "fit", "a", "b"}).out, to_json(std::vector<dto::Fit>{fit(true), fit(true)}) + "\n");
+}
+
+TEST_F(Commands, APathIsMadeAbsoluteAndANameIsLeftAlone) {
+  const auto here = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  std::ofstream{"local.gguf"} << "x";
+  for (const auto* model : {"smol", "local.gguf", "sub/../m.gguf", "/abs/m.gguf"}) run_with_daemon({"fit", model});
+  std::filesystem::current_path(here);
+  std::vector<std::string> sent;
+  for (const auto& request : daemon_.requests()) sent.push_back(request.body);
+  const auto folder = std::filesystem::canonical(folder_).string();
+  std::vector<std::string> expected;
+  for (const auto& model : {std::string{"smol"}, folder + "/local.gguf", folder + "/m.gguf", std::string{"/abs/m.gguf"}}) {
+    engine::DeployRequest request;
+    request.model = model;
+    expected.push_back(to_json(request));
+  }
+  EXPECT_EQ(sent, expected);
+}
+
+TEST_F(Commands, OnlyWhatWasGivenIsAskedFor) {
+  daemon_.on("POST /fit", fit(true));
+  run_with_daemon({"fit", "smol", "-c", "4096", "-fa", "on"});
+  engine::DeployRequest expected;
+  expected.model = "smol";
+  expected.ctx_size = 4096;
+  expected.flash_attn = "on";
+  ASSERT_EQ(daemon_.requests().size(), 1U);
+  EXPECT_EQ(daemon_.requests()[0].body, to_json(expected));
+}
+
+// --- the connection
+
+TEST_F(Commands, TheTokenIsSent) {
+  daemon_.on("GET /deployments", std::vector<dto::Deployment>{});
+  run_with_daemon({"--token", "secret", "ps"});
+  EXPECT_EQ(daemon_.requests().at(0).headers.at("authorization"), "Bearer secret");
+  run_with_daemon({"ps"});
+  EXPECT_EQ(daemon_.requests().at(1).headers.count("authorization"), 0U);
+}
+
+TEST_F(Commands, AddressAndTokenComeFromTheSettingsFile) {
+  const auto file = folder_ / "settings.toml";
+  std::ofstream{file} << "listen = \"" << daemon_.address() << "\"\ntoken = \"from file\"\n";
+  daemon_.on("GET /deployments", std::vector<dto::Deployment>{});
+  EXPECT_EQ(run_plain({"ps", "--config", file.string()}).exit_code, 0);
+  EXPECT_EQ(daemon_.requests().at(0).headers.at("authorization"), "Bearer from file");
+}
+
+TEST_F(Commands, ABadSettingsFileIsAUsageErrorThatNamesTheLine) {
+  const auto file = folder_ / "settings.toml";
+  std::ofstream{file} << "\nsafty_margin_gib = 1\n";
+  const auto outcome = run_plain({"ps", "--config", file.string()});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("settings.toml:2: there is no setting 'safty_margin_gib'"));
+  EXPECT_THAT(outcome.err, HasSubstr("hint: did you mean 'safety_margin_gib'?"));
+  EXPECT_EQ(run_plain({"help", "--config", file.string()}).exit_code, 0);
+}
+
+TEST_F(CliTest, CommandsThatNeedTheDaemonSayHowToStartIt) {
+  for (const auto& command : std::vector<std::vector<std::string>>{{"ps"},
+                                                                   {"models"},
+                                                                   {"deploy", "m"},
+                                                                   {"stop", "x"},
+                                                                   {"stop", "--all"},
+                                                                   {"start", "x"},
+                                                                   {"rm", "x"},
+                                                                   {"logs", "x"},
+                                                                   {"plan", "m"},
+                                                                   {"apply", "stop:1"},
+                                                                   {"events"},
+                                                                   {"processes"},
+                                                                   {"calibration"}}) {
+    const auto outcome = run_cli(command);
+    EXPECT_EQ(outcome.exit_code, 1) << command.front();
+    EXPECT_THAT(outcome.err, HasSubstr("error: no daemon at 127.0.0.1:0\nhint: start one with `dgxmm serve`\n"));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(Commands, SomethingElseAtTheAddressIsNotTakenForTheDaemon) {
+  daemon_.call("GET /deployments", [](const auto&) { return FakeDaemon::json("<html>"); });
+  daemon_.call("GET /models", [](const auto&) { return FakeDaemon::json("<html>", 502); });
+  for (const auto* command : {"ps", "models"}) {
+    const auto outcome = run_with_daemon({command});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("is not from dgxmm"));
+  }
+}
+
+TEST_F(Commands, ANewerDaemonMaySayMore) {
+  daemon_.call("GET /version", [](const auto&) { return FakeDaemon::json(R"({"version":"9","commit":"","api":"v1","more":[1]})"); });
+  EXPECT_EQ(run_with_daemon({"version"}).out, "dgxmm 1.2.3 (abcdef)\ndaemon at " + daemon_.address() + ": 9\n");
+}
+
+TEST_F(CliTest, VersionWorksWithoutADaemon) {
+  const auto outcome = run_cli({"version"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "dgxmm 1.2.3 (abcdef)\n");
+  EXPECT_EQ(run_cli({"version", "--json"}).out, R"({"version":"1.2.3","commit":"abcdef","api":"v1"})" "\n");
+}
+
+TEST_F(Commands, AProblemIsASentenceAndAHintOnStderr) {
+  daemon_.on("POST /fit", problem_of(Error{"bad_model_file", "m.gguf ends too early", "copy it again", "m.gguf"}), 422);
+  const auto outcome = run_with_daemon({"fit", "m"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "error: m.gguf ends too early\nhint: copy it again\n");
+}
+
+TEST_F(Commands, AProblemAsJsonIsTheDocumentOnStdout) {
+  const auto problem = problem_of(Error{"bad_field", "ctx_size: no", {}, "ctx_size"});
+  daemon_.on("POST /fit", problem, 400);
+  const auto outcome = run_with_daemon({"fit", "m", "--json"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, to_json(problem) + "\n");
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(CliTest, WrongUsageAsJsonIsAProblemToo) {
+  const auto outcome = run_cli({"fit", "--json", "m", "--nope"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  const auto problem = from_json<dto::Problem>(outcome.out);
+  ASSERT_TRUE(problem) << outcome.out;
+  EXPECT_EQ(problem->code, "usage");
+}
+
+TEST_F(Commands, WhatTheDaemonSaysCannotControlTheTerminal) {
+  daemon_.on("POST /fit", problem_of(Error{"bad_model_file", "\x1b[2J", "\x1b]0;x\a", {}}), 422);
+  auto evil = deployment(1, "\x1b[31m", "ready");
+  evil.model_name = "\x1b[2J";
+  daemon_.on("GET /deployments", std::vector{evil});
+  for (const auto& outcome : {run_with_daemon({"fit", "m"}), run_with_daemon({"ps"})}) {
+    EXPECT_THAT(outcome.out + outcome.err, Not(HasSubstr("\x1b")));
+  }
+}
+
+TEST_F(Commands, AFullDiskIsAnError) {
+  std::ostringstream out;
+  out.setstate(std::ios::badbit);
+  std::ostringstream err;
+  EXPECT_EQ(run({"version", "--address", daemon_.address()}, composition_, Console{.out = out, .err = err}, clock_), 1);
+  EXPECT_THAT(err.str(), HasSubstr("could not be written"));
+}
+
+// --- serve
+
+TEST_F(CliTest, ServeGetsItsSettingsFromFileEnvironmentAndFlags) {
+  const auto file = folder_ / "settings.toml";
+  std::ofstream{file} << "os_reserve_gib = 1\nsafety_margin_gib = 1\nstop_grace_s = 1\n";
+  ::setenv("DGXMM_SAFETY_MARGIN_GIB", "2", 1);
+  ::setenv("DGXMM_STOP_GRACE_S", "2", 1);
+  settings::Settings seen;
+  composition_.serve = [&seen](const settings::Settings& settings) {
+    seen = settings;
+    return 7;
+  };
+  EXPECT_EQ(run_plain({"serve", "--config", file.string(), "--stop-grace-s", "3", "--token", "t"}).exit_code, 7);
+  ::unsetenv("DGXMM_SAFETY_MARGIN_GIB");
+  ::unsetenv("DGXMM_STOP_GRACE_S");
+  EXPECT_EQ(seen.os_reserve_gib, 1);
+  EXPECT_EQ(seen.safety_margin_gib, 2);
+  EXPECT_EQ(seen.stop_grace_s, 3);
+  EXPECT_EQ(seen.token, "t");
+  EXPECT_EQ(seen.sources.at("stop_grace_s"), "--stop-grace-s");
+  EXPECT_EQ(run_plain({"serve", "--stop-grace-s", "x"}).exit_code, 2);
+}
+
+// --- deploy, start
+
+TEST_F(Commands, DeployWaitsUntilTheModelServes) {
+  daemon_.on("POST /deployments", deployment(1, "chat", "starting"), 201);
+  auto loading = deployment(1, "chat", "loading");
+  loading.phase = "reading weights";
+  daemon_.on("GET /deployments/1", loading);
+  daemon_.on("GET /deployments/1", deployment(1, "chat", "ready"));
+  const auto outcome = run_with_daemon({"deploy", "smol", "--name", "chat"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "chat is ready (id 1)\n  http://127.0.0.1:40000/v1, model chat\n  reserved 2.0 GiB\n");
+  EXPECT_EQ(outcome.err, "chat: starting\nchat: reading weights\n");
+}
+
+TEST_F(Commands, DeployAsJsonIsTheDeploymentThatServes) {
+  daemon_.on("POST /deployments", deployment(1, "chat", "starting"), 201);
+  daemon_.on("GET /deployments/1", deployment(1, "chat", "ready"));
+  EXPECT_EQ(run_with_daemon({"deploy", "smol", "--json"}).out, to_json(deployment(1, "chat", "ready")) + "\n");
+}
+
+TEST_F(Commands, DeployWithoutWaitingReturnsAtOnce) {
+  daemon_.on("POST /deployments", deployment(1, "chat", "starting"), 201);
+  const auto outcome = run_with_daemon({"deploy", "smol", "--no-wait"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("chat is starting (id 1)\n"));
+  EXPECT_EQ(daemon_.requests().size(), 1U);
+}
+
+TEST_F(Commands, DeployThatDoesNotFitShowsThePlansAndTheLineToRun) {
+  daemon_.on("POST /deployments", refusal("does_not_fit"), 409);
+  const auto outcome = run_with_daemon({"deploy", "smol"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(outcome.err, "error: short by 2.0 GiB\n");
+  EXPECT_EQ(outcome.out,
+            "   PLAN      FITS    NEEDS         LEAVES\n"
+            "*  stop:3    yes   3.0 GiB        4.0 GiB\n"
+            "    Stop chat\n"
+            "    unsafe: chat is busy\n"
+            "   ctx:4096  no    2.0 GiB  short 1.0 GiB\n"
+            "    Context 4096\n"
+            "* recommended\n"
+            "to carry one out: dgxmm apply 7/stop:3\n");
+}
+
+TEST_F(Commands, AnEngineThatDiesIsShownWithItsLastLines) {
+  daemon_.on("POST /deployments", deployment(1, "chat", "starting"), 201);
+  auto failed = deployment(1, "chat", "failed");
+  failed.failure = dto::Failure{"out_of_memory", "the engine ran out of memory", "use a smaller context",
+                                {"ggml: failed to allocate", "\x1b[31mabort"}};
+  daemon_.on("GET /deployments/1", failed);
+  const auto outcome = run_with_daemon({"deploy", "smol"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("error: the engine ran out of memory\nhint: use a smaller context\n"
+                                     "last lines of the engine:\n  ggml: failed to allocate\n  \\x1B[31mabort\n"));
+  const auto json = from_json<dto::Problem>(run_with_daemon({"deploy", "smol", "--json"}).out);
+  ASSERT_TRUE(json);
+  EXPECT_EQ(json->code, "out_of_memory");
+  ASSERT_TRUE(json->failure);
+  EXPECT_EQ(json->failure->last_lines.size(), 2U);
+}
+
+TEST_F(Commands, ADeploymentThatIsStoppedMeanwhileIsNotReady) {
+  daemon_.on("POST /deployments", deployment(1, "chat", "starting"), 201);
+  daemon_.on("GET /deployments/1", deployment(1, "chat", "stopping"));
+  const auto outcome = run_with_daemon({"deploy", "smol"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("error: chat is stopping\n"));
+}
+
+TEST_F(Commands, CtrlCLeavesTheDeploymentAndSaysSo) {
+  daemon_.on("POST /deployments", deployment(1, "chat", "starting"), 201);
+  const auto waiting = ::pthread_self();
+  daemon_.call("GET /deployments/1", [waiting](const auto&) {
+    ::pthread_kill(waiting, SIGINT);
+    return FakeDaemon::json(to_json(deployment(1, "chat", "loading")));
+  });
+  const auto outcome = run_with_daemon({"deploy", "smol"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("no longer waiting: chat goes on loading\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("`dgxmm stop chat` ends it"));
+  for (const auto& request : daemon_.requests()) EXPECT_NE(request.path, "/api/v1/deployments/1/stop");
+}
+
+TEST_F(Commands, StartStartsAgain) {
+  daemon_.on("POST /deployments/chat/start", deployment(1, "chat", "starting"), 202);
+  daemon_.on("GET /deployments/1", deployment(1, "chat", "ready"));
+  EXPECT_EQ(run_with_daemon({"start", "chat"}).exit_code, 0);
+}
+
+// --- ps
+
+std::vector<dto::Deployment> many_kinds() {
+  auto busy = deployment(1, "a-name-that-is-much-too-long-for-a-column-of-a-table", "ready");
+  busy.busy = true;
+  busy.measured = dto::Measured{.total_bytes = gib(100), .approximate = true, .complete = false};
+  auto idle = deployment(12, "idle", "ready");
+  idle.busy = false;
+  idle.idle_since = format_time(StillClock{}.wall() - std::chrono::minutes{3});
+  idle.measured = dto::Measured{.total_bytes = mib(500), .complete = true};
+  const auto loading = deployment(13, "new", "loading");
+  return {busy, idle, loading, deployment(14, "old", "stopped")};
+}
+
+TEST_F(Commands, PsIsReadableAtEightyColumns) {
+  daemon_.on("GET /deployments", many_kinds());
+  width_ = 80;
+  const auto outcome = run_with_daemon({"ps"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out,
+            "ID  NAME           STATE    MODEL           RESERVED       MEASURED   PORT  IDLE\n"
+            " 1  a-name-that-…  ready    SmolLM2 135M …   2.0 GiB  ~100.0 GiB+?  40000  busy\n"
+            "12  idle           ready    SmolLM2 135M …   2.0 GiB     500.0 MiB  40000    3m\n"
+            "13  new            loading  SmolLM2 135M …   2.0 GiB             ?  40000     -\n"
+            "? not known; +? a part, such as GPU memory, could not be read; ~ from the process tree, without a cgroup\n");
+  EXPECT_EQ(outcome.err, "1 ended: `dgxmm ps --all` shows it\n");
+}
+
+TEST_F(Commands, PsShowsWhatHasEndedWhenAsked) {
+  auto failed = deployment(2, "bad", "failed");
+  failed.failure = dto::Failure{"engine_died", "the engine ended with exit code 1", {}, {}};
+  daemon_.on("GET /deployments", std::vector{deployment(1, "old", "stopped"), failed});
+  const auto all = run_with_daemon({"ps", "--all"});
+  EXPECT_THAT(all.out, HasSubstr("old"));
+  EXPECT_THAT(all.out, HasSubstr("    the engine ended with exit code 1\n"));
+  EXPECT_THAT(all.out, Not(HasSubstr("?")));
+  EXPECT_EQ(run_with_daemon({"ps"}).out, "");
+}
+
+TEST_F(Commands, PsAsJsonIsAList) {
+  daemon_.on("GET /deployments", std::vector{deployment(1, "a", "ready"), deployment(2, "b", "stopped")});
+  EXPECT_EQ(run_with_daemon({"ps", "--json"}).out, to_json(std::vector{deployment(1, "a", "ready")}) + "\n");
+  EXPECT_EQ(run_with_daemon({"ps", "--json", "--all"}).out,
+            to_json(std::vector{deployment(1, "a", "ready"), deployment(2, "b", "stopped")}) + "\n");
+}
+
+TEST_F(Commands, NoDeploymentsIsANoteNotATable) {
+  daemon_.on("GET /deployments", std::vector<dto::Deployment>{});
+  const auto outcome = run_with_daemon({"ps"});
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, HasSubstr("dgxmm deploy MODEL"));
+  EXPECT_EQ(run_with_daemon({"ps", "--json"}).out, "[]\n");
+}
+
+// --- stop, rm
+
+TEST_F(Commands, StopReturnsWhenTheMemoryIsBack) {
+  daemon_.on("POST /deployments/chat/stop", deployment(3, "chat", "stopped"));
+  const auto outcome = run_with_daemon({"stop", "chat"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "stopped chat (id 3); its memory is back\n");
+  EXPECT_EQ(run_with_daemon({"stop", "chat", "--json"}).out, to_json(deployment(3, "chat", "stopped")) + "\n");
+}
+
+TEST_F(Commands, StopGoesOnAfterOneThatCannotBeStopped) {
+  daemon_.on("POST /deployments/b/stop", deployment(2, "b", "stopped"));
+  const auto outcome = run_with_daemon({"stop", "a", "b"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "stopped b (id 2); its memory is back\n");
+}
+
+TEST_F(Commands, StopAllStopsWhatRuns) {
+  daemon_.on("GET /deployments", std::vector{deployment(1, "a", "ready"), deployment(2, "b", "stopped"),
+                                             deployment(3, "c", "unknown"), deployment(4, "d", "failed")});
+  daemon_.on("POST /deployments/1/stop", deployment(1, "a", "stopped"));
+  daemon_.on("POST /deployments/3/stop", deployment(3, "c", "stopped"));
+  const auto outcome = run_with_daemon({"stop", "--all", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, to_json(std::vector{deployment(1, "a", "stopped"), deployment(3, "c", "stopped")}) + "\n");
+}
+
+TEST_F(Commands, ANameCannotLeaveItsPartOfThePath) {
+  daemon_.on("POST /deployments/x?y/stop", deployment(1, "x", "stopped"));
+  EXPECT_EQ(run_with_daemon({"stop", "x?y"}).exit_code, 0);
+  EXPECT_EQ(path_part("../a b?#%ä"), "..%2Fa%20b%3F%23%25%C3%A4");
+}
+
+TEST_F(Commands, RemoveRemovesByNumber) {
+  daemon_.on("GET /deployments/chat", deployment(3, "chat", "stopped"));
+  daemon_.call("DELETE /deployments/3", [](const auto&) { return FakeDaemon::json("", 204); });
+  const auto outcome = run_with_daemon({"rm", "chat"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "removed chat (id 3)\n");
+}
+
+TEST_F(Commands, RemoveSaysWhyItCannot) {
+  daemon_.on("GET /deployments/chat", deployment(3, "chat", "ready"));
+  daemon_.on("DELETE /deployments/3", problem_of(Error{"already_running", "chat is ready", "stop it first", {}}), 409);
+  const auto outcome = run_with_daemon({"rm", "chat"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "error: chat is ready\nhint: stop it first\n");
+}
+
+// --- logs
+
+TEST_F(Commands, LogsPassThroughAPipeAsTheyAre) {
+  daemon_.stream("GET /deployments/chat/logs", {"one\nt", "wo\t2\nlast"});
+  const auto outcome = run_with_daemon({"logs", "chat", "--tail", "5", "-f"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "one\ntwo\t2\nlast\n");
+  const auto query = daemon_.requests().at(0).query;
+  EXPECT_EQ(query.at("tail"), "5");
+  EXPECT_EQ(query.at("follow"), "1");
+}
+
+TEST_F(Commands, LogsOnATerminalCannotControlIt) {
+  width_ = 80;
+  daemon_.stream("GET /deployments/chat/logs", {"\x1b[2Jx\ty\n"});
+  EXPECT_EQ(run_with_daemon({"logs", "chat"}).out, "\\x1B[2Jx y\n");
+}
+
+TEST_F(Commands, LogsAsJsonAreOneTextALine) {
+  daemon_.stream("GET /deployments/chat/logs", {"a \"b\"\n", "c\n"});
+  EXPECT_EQ(run_with_daemon({"logs", "chat", "--json"}).out, "\"a \\\"b\\\"\"\n\"c\"\n");
+}
+
+TEST_F(Commands, LogsOfNobodyAreAnError) {
+  EXPECT_EQ(run_with_daemon({"logs", "chat"}).exit_code, 1);
+}
+
+// --- plan, apply
+
+TEST_F(Commands, PlanShowsWaysAndWhatIsWrongWithThem) {
+  daemon_.on("POST /plans", plans(true));
+  const auto outcome = run_with_daemon({"plan", "smol"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("does not fit: needs 3.0 GiB of 1.0 GiB free, short by 2.0 GiB\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("unsafe: chat is busy"));
+  EXPECT_THAT(outcome.out, HasSubstr("dgxmm apply 7/stop:3\n"));
+  EXPECT_EQ(run_with_daemon({"plan", "smol", "--json"}).out, to_json(plans(true)) + "\n");
+}
+
+TEST_F(Commands, PlanExitsWithThreeWhenNothingHelps) {
+  daemon_.on("POST /plans", plans(false));
+  const auto outcome = run_with_daemon({"plan", "smol"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.out, Not(HasSubstr("apply")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("recommended")));
+}
+
+TEST_F(Commands, PlanOfWhatFitsNeedsNoPlan) {
+  dto::Plans answer;
+  answer.fits_now = true;
+  answer.needed_bytes = gib(1);
+  answer.free_for_new_bytes = gib(2);
+  daemon_.on("POST /plans", answer);
+  const auto outcome = run_with_daemon({"plan", "smol"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "fits now: needs 1.0 GiB of 2.0 GiB free, leaves 1.0 GiB\n");
+}
+
+dto::Operation operation(std::string state, std::string first, std::string second) {
+  dto::Operation result;
+  result.id = "5";
+  result.plan = "stop:3";
+  result.state = std::move(state);
+  result.steps = {{"stop chat", std::move(first), ""}, {"start smol", std::move(second), ""}};
+  return result;
+}
+
+TEST_F(Commands, ApplyShowsEachStepOnceAndThenTheDeployment) {
+  daemon_.on("POST /plans/7/stop:3+5/apply", operation("running", "waiting", "waiting"), 202);
+  daemon_.on("GET /operations/5", operation("running", "running", "waiting"));
+  daemon_.on("GET /operations/5", operation("running", "running", "waiting"));
+  auto done = operation("succeeded", "done", "done");
+  done.deployment = DeploymentId{9};
+  daemon_.on("GET /operations/5", done);
+  daemon_.on("GET /deployments/9", deployment(9, "smol", "ready"));
+  const auto outcome = run_with_daemon({"apply", "7/stop:3+5"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "stop chat: running\nstop chat: done\nstart smol: done\n");
+  EXPECT_THAT(outcome.out, StartsWith("smol is ready (id 9)\n"));
+}
+
+TEST_F(Commands, ApplyWithoutASetTakesTheLatest) {
+  daemon_.on("POST /plans/latest/ctx:4096/apply", operation("succeeded", "done", "done"), 202);
+  EXPECT_EQ(run_with_daemon({"apply", "ctx:4096"}).exit_code, 0);
+}
+
+TEST_F(Commands, ApplyThatFailsSaysWhatWasUndone) {
+  auto failed = operation("failed", "undone", "failed");
+  failed.failure = dto::Failure{"engine_died", "the engine ended", "look at its log", {"bye"}};
+  daemon_.on("POST /plans/7/stop:3/apply", failed, 202);
+  const auto outcome = run_with_daemon({"apply", "7/stop:3"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("stop chat: undone\nstart smol: failed\nerror: the engine ended\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("  bye\n"));
+  EXPECT_EQ(run_with_daemon({"apply", "7/stop:3", "--json"}).out, to_json(failed) + "\n");
+}
+
+TEST_F(Commands, ApplyThatNoLongerFitsExitsWithOne) {
+  auto failed = operation("failed", "done", "failed");
+  failed.failure = dto::Failure{"does_not_fit", "something took the memory", {}, {}};
+  daemon_.on("POST /plans/7/stop:3/apply", failed, 202);
+  EXPECT_EQ(run_with_daemon({"apply", "7/stop:3"}).exit_code, 1);
+}
+
+TEST_F(Commands, APlanThatChangedIsNotCarriedOutAndTheNewOnesAreShown) {
+  daemon_.on("POST /plans/7/stop:3/apply", refusal("plan_changed"), 409);
+  const auto outcome = run_with_daemon({"apply", "7/stop:3"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("dgxmm apply 7/stop:3"));
+}
+
+// --- events
+
+std::string sse(std::int64_t id) {
+  dto::Event event;
+  event.id = id;
+  event.time = "2026-11-29T21:30:11.042Z";
+  event.type = "deployment.state";
+  event.message = "event " + std::to_string(id);
+  return "id: " + std::to_string(id) + "\nevent: deployment.state\ndata: " + to_json(event) + "\n\n";
+}
+
+const std::string kBudgetMessage = "event: budget\ndata: {}\n\n";
+
+TEST_F(Commands, EventsEndWhenEverythingStoredWasShown) {
+  daemon_.stream("GET /events", {": dgxmm\n\n", sse(1) + sse(2) + kBudgetMessage, sse(3)}, true);
+  daemon_.stream("GET /events", {sse(3) + kBudgetMessage}, true);
+  daemon_.stream("GET /events", {kBudgetMessage}, true);
+  const auto outcome = run_with_daemon({"events"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out,
+            "    1  2026-11-29T21:30:11.042Z  event 1\n"
+            "    2  2026-11-29T21:30:11.042Z  event 2\n"
+            "    3  2026-11-29T21:30:11.042Z  event 3\n");
+  std::vector<std::string> after;
+  for (const auto& request : daemon_.requests()) after.push_back(request.query.at("after"));
+  EXPECT_EQ(after, (std::vector<std::string>{"0", "2", "3"}));
+}
+
+TEST_F(Commands, EventsThatAreFollowedBeginNowAndGoOn) {
+  daemon_.stream("GET /events", {kBudgetMessage, sse(8), kBudgetMessage, sse(9)});
+  const auto outcome = run_with_daemon({"events", "-f"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("event 9"));
+  EXPECT_EQ(daemon_.requests().at(0).query.count("after"), 0U);
+}
+
+TEST_F(Commands, EventsAsJsonAreOneDocumentALine) {
+  daemon_.stream("GET /events", {sse(4) + kBudgetMessage});
+  daemon_.stream("GET /events", {kBudgetMessage});
+  const auto outcome = run_with_daemon({"events", "--json", "--after", "3"});
+  const auto event = from_json<dto::Event>(outcome.out);
+  ASSERT_TRUE(event) << outcome.out;
+  EXPECT_EQ(event->id, 4);
+}
+
+TEST_F(Commands, AnUnreadableEventIsAnError) {
+  daemon_.stream("GET /events", {"id: 1\nevent: x\ndata: {\n\n"});
+  EXPECT_EQ(run_with_daemon({"events"}).exit_code, 1);
+}
+
+// --- the other tables
+
+TEST_F(Commands, BudgetShowsDeploymentsAndWarnings) {
+  dto::Budget budget;
+  budget.mem_total_bytes = gib(100);
+  budget.free_for_new_bytes = gib(5);
+  budget.source = "daemon";
+  budget.deployments = {{DeploymentId{1}, "chat", "ready", gib(2), std::nullopt}};
+  budget.warnings = {"GPU memory cannot be read"};
+  daemon_.on("GET /budget", budget);
+  const auto outcome = run_with_daemon({"budget"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("5.0 GiB free for new models\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(" 1  chat  ready   2.0 GiB         ?\n? not known\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("warning: GPU memory cannot be read\n"));
+  EXPECT_EQ(run_with_daemon({"budget", "--json"}).out, to_json(budget) + "\n");
+}
+
+TEST_F(Commands, ModelsSayWhatCannotBeUsed) {
+  dto::Models models;
+  models.models = {{"good", "/m/good.gguf", "gguf", "llama", "Q4_K_M", "base", gib(4), 8192, ""},
+                   {"bad", "/m/bad.gguf", "gguf", "", "", "", gib(1), 0, "ends too early"}};
+  daemon_.on("GET /models", models);
+  const auto outcome = run_with_daemon({"models"});
+  EXPECT_THAT(outcome.out, HasSubstr("good  gguf    llama         Q4_K_M  4.0 GiB     8192\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("    cannot be used: ends too early\n"));
+}
+
+TEST_F(Commands, ProcessesWithUnknownPartsHaveAFootnote) {
+  dto::Processes processes;
+  processes.processes = {{42, "root", "python serve.py", "c0ffee", gib(3), gib(4), std::nullopt}};
+  daemon_.on("GET /processes", processes);
+  const auto outcome = run_with_daemon({"processes"});
+  EXPECT_THAT(outcome.out, HasSubstr(" 42  root  3.0 GiB  4.0 GiB    ?  c0ffee     python serve.py\n? not known\n"));
+}
+
+TEST_F(Commands, CalibrationShowsRecordsAndKills) {
+  dto::Calibrations calibrations;
+  calibrations.records = {{"0123456789abcdef", "llamacpp ctx_size=4096", gib(2), gib(3), "2026-11-29T21:30:11.042Z"}};
+  calibrations.oom_floors = {{"fedcba", "llamacpp ctx_size=8192", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
+  daemon_.on("GET /calibration", calibrations);
+  const auto outcome = run_with_daemon({"calibration"});
+  EXPECT_THAT(outcome.out, HasSubstr("0123456789ab   2.0 GiB  3.0 GiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("    llamacpp ctx_size=4096\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("9.0 GiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("    memory.events\n"));
+}
+
+// --- the console
+
+TEST_F(Commands, ColoursAreOnlyWhereTheyAreWanted) {
+  daemon_.on("POST /fit", fit(true));
+  std::ostringstream out;
+  std::ostringstream err;
+  const Console coloured{.out = out, .err = err, .width = 80, .err_width = 80, .colour = true, .err_colour = true};
+  run({"fit", "smol", "--address", daemon_.address()}, composition_, coloured, clock_);
+  EXPECT_THAT(out.str(), StartsWith("\x1b[32mfits:\x1b[0m needs"));
+  out.str({});
+  run({"fit", "smol", "--no-color", "--address", daemon_.address()}, composition_, coloured, clock_);
+  EXPECT_THAT(out.str(), StartsWith("fits: needs"));
+  EXPECT_EQ(err.str(), "");
+}
+
+TEST_F(Commands, ProgressOnATerminalIsOneLineThatGoesAway) {
+  daemon_.on("POST /deployments/a/stop", deployment(1, "a", "stopped"));
+  std::ostringstream out;
+  std::ostringstream err;
+  run({"stop", "a", "--address", daemon_.address()}, composition_,
+      Console{.out = out, .err = err, .width = 80, .err_width = 10}, clock_);
+  EXPECT_EQ(err.str(), "\r\x1b[2Kstopping…\r\x1b[2K");
+}
+
+}  // namespace
+}  // namespace dgxmm::cli

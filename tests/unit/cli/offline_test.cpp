@@ -1,0 +1,163 @@
+#include "cli/offline.h"
+
+#include "cli/documents.h"
+#include "fake_daemon.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dgxmm::cli {
+namespace {
+
+class OneModel final : public ports::ModelFiles {
+ public:
+  Result<model::ModelDescription> describe(const std::string& path) override {
+    if (!path.ends_with("/m.gguf")) return fail("model_not_found", "there is no " + path, {}, path);
+    model::ModelDescription description;
+    description.path = path;
+    description.name = "small";
+    description.architecture = "llama";
+    const model::Attention attention{
+        .n_head = 9, .n_head_kv = 3, .key_length = 64, .value_length = 64};
+    description.layers.assign(2, {.attention = attention, .recurrent = {}, .feed_forward_length = 1536});
+    description.embedding_length = 576;
+    description.vocabulary = 49152;
+    description.training_context = 8192;
+    description.weight_dtype = "f16";
+    description.files = {{path, mib(100)}};
+    description.weights = {.files = mib(100), .tensors = mib(99), .input_tensors = mib(50), .token_embedding = mib(50)};
+    return description;
+  }
+  std::vector<ports::CatalogEntry> scan(const std::vector<std::string>& folders) override {
+    std::vector<ports::CatalogEntry> entries;
+    for (const auto& folder : folders) entries.push_back({.name = "m", .path = folder + "/m.gguf"});
+    return entries;
+  }
+};
+
+class HostOf final : public ports::HostProbe {
+ public:
+  explicit HostOf(Bytes total) : total_(total) {}
+  Result<host::Meminfo> meminfo() override {
+    if (total_ == Bytes{0}) return fail("meminfo_unusable", "no MemTotal");
+    return host::Meminfo{.mem_total = total_, .mem_available = total_ - gib(1)};
+  }
+  host::Pressure pressure() override { return {}; }
+  std::vector<host::ProcessRow> processes(std::size_t, const std::vector<std::int64_t>&) override { return {}; }
+  bool has_nvidia_driver() override { return false; }
+
+ private:
+  Bytes total_;
+};
+
+class Offline : public CliTest {
+ protected:
+  Offline() { use_host_of(gib(32)); }
+  void use_host_of(Bytes total) {
+    composition_.offline = [this, total] {
+      ++readings_;
+      return OfflineParts{std::make_unique<OneModel>(), std::make_unique<HostOf>(total)};
+    };
+  }
+  int readings_ = 0;
+};
+
+TEST_F(Offline, FitSaysSoInOneLineAndFits) {
+  const auto outcome = run_cli({"fit", "/models/m.gguf", "-c", "4096"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.err, "no daemon at 127.0.0.1:0: direct reading, nothing learned yet is applied\n");
+  EXPECT_TRUE(outcome.out.starts_with("fits: needs ")) << outcome.out;
+  for (const auto* part : {"weights", "kv", "state", "activations", "runtime", "margin"}) {
+    EXPECT_NE(outcome.out.find(std::string{"\n"} + part + " "), std::string::npos) << part;
+  }
+}
+
+TEST_F(Offline, FitDoesNotFitOnASmallHost) {
+  use_host_of(gib(13));
+  const auto outcome = run_cli({"fit", "/models/m.gguf"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_TRUE(outcome.out.starts_with("does not fit: needs ")) << outcome.out;
+}
+
+TEST_F(Offline, TheDocumentIsTheOneOfTheDaemon) {
+  const auto outcome = run_cli({"fit", "--json", "/models/m.gguf"});
+  const auto fit = from_json<dto::Fit>(outcome.out);
+  ASSERT_TRUE(fit) << fit.error().message;
+  EXPECT_EQ(fit->verdict, "fits");
+  EXPECT_EQ(fit->parts.size(), 6U);
+  EXPECT_EQ(fit->budget.source, "direct reading");
+  EXPECT_EQ(fit->budget.mem_total_bytes, gib(32));
+  // B1, B3, B5 with no deployments: 32 - 8 - 4 - 1 GiB.
+  EXPECT_EQ(fit->free_for_new_bytes, gib(19));
+  EXPECT_EQ(fit->config.ctx_size, 8192);
+}
+
+TEST_F(Offline, SettingsApply) {
+  ::setenv("DGXMM_SAFETY_MARGIN_GIB", "1", 1);
+  const auto outcome = run_cli({"budget", "--json"});
+  ::unsetenv("DGXMM_SAFETY_MARGIN_GIB");
+  const auto budget = from_json<dto::Budget>(outcome.out);
+  ASSERT_TRUE(budget) << outcome.out;
+  EXPECT_EQ(budget->free_for_new_bytes, gib(26));
+  EXPECT_EQ(budget->source, "direct reading");
+}
+
+TEST_F(Offline, BudgetShowsEveryQuantity) {
+  const auto outcome = run_cli({"budget"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  for (const auto* name : {"total", "safety margin", "os reserve", "usable", "committed", "used", "managed", "ready gap",
+                           "external", "free for new"}) {
+    EXPECT_NE(outcome.out.find(name), std::string::npos) << name;
+  }
+}
+
+TEST_F(Offline, B5_AnOvercommittedHostIsSaidInWords) {
+  use_host_of(gib(12));
+  const auto outcome = run_cli({"budget"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(outcome.out.starts_with("over-committed by 1.0 GiB")) << outcome.out;
+}
+
+TEST_F(Offline, ACatalogNameIsLookedForInTheModelFolders) {
+  ::setenv("DGXMM_MODEL_FOLDERS", "/one", 1);
+  EXPECT_EQ(run_cli({"fit", "m"}).exit_code, 0);
+  EXPECT_EQ(run_cli({"fit", "x"}).exit_code, 1);
+  ::setenv("DGXMM_MODEL_FOLDERS", "/one:/two", 1);
+  const auto outcome = run_cli({"fit", "m"});
+  ::unsetenv("DGXMM_MODEL_FOLDERS");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("error: there are 2 models named 'm'"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Offline, WrongSettingsAreUsageErrors) {
+  EXPECT_EQ(run_cli({"fit", "/models/m.gguf", "--max-model-len", "1"}).exit_code, 2);
+  EXPECT_EQ(run_cli({"fit", "/models/m.gguf", "-c", "1"}).exit_code, 2);
+}
+
+TEST_F(Offline, OneBrokenModelDoesNotHideTheOthers) {
+  const auto outcome = run_cli({"fit", "/models/m.gguf", "/models/none.gguf", "/other/m.gguf"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.err.find("error: there is no /models/none.gguf"), std::string::npos);
+  EXPECT_NE(outcome.out.find("small"), std::string::npos);
+  EXPECT_EQ(readings_, 1);
+}
+
+TEST_F(Offline, AProblemIsTheOnlyDocument) {
+  const auto outcome = run_cli({"fit", "--json", "/models/m.gguf", "/models/none.gguf"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  const auto problem = from_json<dto::Problem>(outcome.out);
+  ASSERT_TRUE(problem) << outcome.out;
+  EXPECT_EQ(problem->code, "model_not_found");
+}
+
+TEST_F(Offline, AnUnusableHostIsAnError) {
+  use_host_of(Bytes{0});
+  EXPECT_EQ(run_cli({"budget"}).exit_code, 1);
+  EXPECT_EQ(run_cli({"fit", "/models/m.gguf"}).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace dgxmm::cli

@@ -1,0 +1,191 @@
+#include "core/engine/engine.h"
+
+#include "data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace dgxmm::engine {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsSupersetOf;
+using testing::Not;
+using testing::StartsWith;
+
+using Flags = std::set<std::string, std::less<>>;
+
+LaunchSpec llama_spec() {
+  return {.executable = "/opt/llama-server",
+          .model_path = "/models/a b;$(rm -rf).gguf",
+          .served_name = "small",
+          .port = 18080,
+          .config = LlamaCppConfig{.ctx_size = 4096, .parallel = 2, .kv_unified = false}};
+}
+
+/// The value behind a flag; fails the test when the flag is not there exactly once.
+std::string value_of(const Command& command, const std::string& flag) {
+  const auto& arguments = command.arguments;
+  EXPECT_EQ(std::ranges::count(arguments, flag), 1) << flag;
+  const auto found = std::ranges::find(arguments, flag);
+  return found == arguments.end() || found + 1 == arguments.end() ? "" : *(found + 1);
+}
+
+TEST(LlamaCppCommand, EverySettingIsWrittenOut) {
+  auto spec = llama_spec();
+  std::get<LlamaCppConfig>(spec.config).cache_type_k = CacheType::q8_0;
+  std::get<LlamaCppConfig>(spec.config).flash_attn = FlashAttention::on;
+  const auto command = make_command(spec);
+  EXPECT_EQ(command.arguments.front(), "/opt/llama-server");
+  EXPECT_EQ(value_of(command, "--model"), "/models/a b;$(rm -rf).gguf");  // one argument: no shell reads it
+  EXPECT_EQ(value_of(command, "--alias"), "small");
+  EXPECT_EQ(value_of(command, "--host"), "127.0.0.1");
+  EXPECT_EQ(value_of(command, "--port"), "18080");
+  EXPECT_EQ(value_of(command, "--ctx-size"), "4096");
+  EXPECT_EQ(value_of(command, "--parallel"), "2");
+  EXPECT_EQ(value_of(command, "--cache-type-k"), "q8_0");
+  EXPECT_EQ(value_of(command, "--cache-type-v"), "f16");
+  EXPECT_EQ(value_of(command, "--batch-size"), "2048");
+  EXPECT_EQ(value_of(command, "--ubatch-size"), "512");
+  EXPECT_EQ(value_of(command, "--flash-attn"), "on");
+  EXPECT_EQ(value_of(command, "--cache-ram"), "1024");
+  EXPECT_EQ(value_of(command, "--load-mode"), "none");
+  EXPECT_EQ(value_of(command, "--fit"), "off");
+  EXPECT_EQ(value_of(command, "--log-verbosity"), "4");
+  EXPECT_THAT(command.arguments, IsSupersetOf({"--no-kv-unified", "--metrics", "--no-ui", "--offline"}));
+  EXPECT_THAT(command.arguments, Not(Contains("--swa-full")));
+  EXPECT_THAT(command.arguments, Not(Contains("--no-mmap")));
+  EXPECT_TRUE(command.environment.empty());
+}
+
+TEST(LlamaCppCommand, SwitchesFollowTheConfiguration) {
+  auto spec = llama_spec();
+  std::get<LlamaCppConfig>(spec.config).kv_unified = true;
+  std::get<LlamaCppConfig>(spec.config).swa_full = true;
+  const auto command = make_command(spec);
+  EXPECT_THAT(command.arguments, IsSupersetOf({"--kv-unified", "--swa-full"}));
+  EXPECT_THAT(command.arguments, Not(Contains("--no-kv-unified")));
+}
+
+TEST(LlamaCppCommand, AnOlderBuildGetsOnlyFlagsThatItKnows) {
+  auto spec = llama_spec();
+  spec.supported_flags = {"--model", "--no-mmap", "--no-webui", "--kv-unified"};
+  const auto command = make_command(spec);
+  EXPECT_THAT(command.arguments, IsSupersetOf({"--no-mmap", "--no-webui"}));
+  for (const auto* flag : {"--load-mode", "--fit", "--offline", "--cache-ram", "--no-kv-unified", "--no-ui"}) {
+    EXPECT_THAT(command.arguments, Not(Contains(flag)));
+  }
+}
+
+TEST(LlamaCppCommand, TheRecordedBuildKnowsEveryFlagThatItGets) {
+  auto spec = llama_spec();
+  std::get<LlamaCppConfig>(spec.config).swa_full = true;
+  spec.supported_flags = parse_help_flags(recording("llama-server-0.7-b11669-help.txt"));
+  const auto command = make_command(spec);
+  for (const auto& argument : command.arguments) {
+    if (argument.starts_with("--")) EXPECT_THAT(spec.supported_flags, Contains(argument));
+  }
+  EXPECT_EQ(command.arguments, make_command([&] {
+                                 auto current = spec;
+                                 current.supported_flags.clear();
+                                 return current;
+                               }())
+                                   .arguments);
+}
+
+TEST(VllmCommand, EveryDefaultThatMovesIsWrittenOut) {
+  const auto command = make_command({.executable = "vllm",
+                                     .model_path = "/models/m",
+                                     .served_name = "m",
+                                     .port = 1,
+                                     .config = VllmConfig{.max_model_len = 4096,
+                                                          .max_num_seqs = 8,
+                                                          .max_num_batched_tokens = 2048,
+                                                          .kv_cache_dtype = "fp8",
+                                                          .enforce_eager = true}});
+  EXPECT_THAT(command.arguments,
+              ElementsAre("vllm", "serve", "/models/m", "--served-model-name", "m", "--host", "127.0.0.1", "--port",
+                          "1", "--max-model-len", "4096", "--max-num-seqs", "8", "--max-num-batched-tokens", "2048",
+                          "--kv-cache-dtype", "fp8", "--enforce-eager"));
+}
+
+TEST(HelpFlags, AllSpellingsOfARealHelpAreFound) {
+  const auto flags = parse_help_flags(recording("llama-server-0.7-b11669-help.txt"));
+  EXPECT_THAT(flags, IsSupersetOf({"-h", "--help", "-c", "--ctx-size", "-fa", "--flash-attn", "--swa-full", "-kvu",
+                                   "--no-kv-unified", "-no-kvu", "--load-mode", "--no-webui", "--metrics", "-hfr"}));
+  // Named in descriptions only, or removed.
+  EXPECT_THAT(flags, Not(Contains("--no-mmap")));
+  EXPECT_THAT(flags, Not(Contains("--draft-max")));
+}
+
+TEST(HelpFlags, ArgparsesLayoutIsUnderstood) {
+  EXPECT_EQ(parse_help_flags("usage: vllm serve [-h] [--not-here]\n\n"
+                             "  -h, --help            show this, see --other\n"
+                             "  -q QUANT, --quantization QUANT\n"
+                             "                        --continued description\n"
+                             "  --api-key API_KEY [API_KEY ...]\n"
+                             "  --enforce-eager, --no-enforce-eager\n"),
+            (Flags{"-h", "--help", "-q", "--quantization", "--api-key", "--enforce-eager", "--no-enforce-eager"}));
+}
+
+TEST(HelpFlags, TextWithoutFlagsHasNone) {
+  EXPECT_EQ(parse_help_flags(""), Flags{});
+  EXPECT_EQ(parse_help_flags("-\n--\n---x\n-1\n----- common params -----\nno flags\n"), Flags{});
+}
+
+TEST(Activity, IsReadFromRealMetrics) {
+  const auto idle = parse_activity(EngineKind::llamacpp, recording("llama-server-0.7-b11669-metrics-idle.txt"));
+  EXPECT_EQ(idle.requests_running, 0);
+  EXPECT_EQ(idle.requests_waiting, 0);
+  EXPECT_EQ(idle.busy(), false);
+  const auto busy = parse_activity(EngineKind::llamacpp, recording("llama-server-0.7-b11669-metrics-busy.txt"));
+  EXPECT_EQ(busy.requests_running, 1);
+  EXPECT_EQ(busy.busy(), true);
+}
+
+TEST(Activity, OfSeveralVllmEnginesIsSummedAndOtherMetricsAreNot) {
+  const auto activity = parse_activity(EngineKind::vllm,
+                                       "# TYPE vllm:num_requests_running gauge\n"
+                                       "vllm:num_requests_running{engine=\"0\",model_name=\"a } b\\\" 9\"} 2.0\n"
+                                       "vllm:num_requests_running{engine=\"1\",model_name=\"a\"} 1.0 1700000000000\n"
+                                       "vllm:num_requests_waiting{engine=\"0\"} 0.0\n"
+                                       "vllm:num_requests_waiting_by_reason{engine=\"0\",reason=\"capacity\"} 7.0\n");
+  EXPECT_EQ(activity.requests_running, 3);
+  EXPECT_EQ(activity.requests_waiting, 0);
+}
+
+TEST(Activity, B7_WhatTheEngineDoesNotSayIsUnknown) {
+  for (const std::string text :
+       {"", "{\"error\":{\"message\":\"Loading model\"}}", "llamacpp:requests_processing NaN\n",
+        "llamacpp:requests_processing -1\n", "llamacpp:requests_processing +Inf\n", "llamacpp:requests_processing\n",
+        "llamacpp:requests_processing 1e300\n", "llamacpp:requests_processing{a=\"} 1\n",
+        "llamacpp:requests_processing_total 1\n"}) {
+    EXPECT_EQ(parse_activity(EngineKind::llamacpp, text).requests_running, std::nullopt) << text;
+  }
+  EXPECT_EQ(Activity{}.busy(), std::nullopt);
+  EXPECT_EQ((Activity{.requests_running = 0}.busy()), std::nullopt);
+  EXPECT_EQ((Activity{.requests_waiting = 1}.busy()), true);
+}
+
+TEST(NamesModel, TheIdOrAnAliasMustMatchExactly) {
+  const auto page = recording("llama-server-0.7-b11669-v1-models.json");
+  EXPECT_EQ(names_model(page, "/models/SmolLM2-135M-Instruct.Q4_1.gguf"), true);
+  EXPECT_EQ(names_model(page, "SmolLM2-135M-Instruct.Q4_1.gguf"), false);
+  EXPECT_EQ(names_model(R"({"data": [{"id": "a", "aliases": ["b", 3]}]})", "b"), true);
+  EXPECT_EQ(names_model(R"({"data": [{"id": "a", "aliases": "b"}]})", "b"), false);
+}
+
+TEST(NamesModel, AnAnswerOfAnotherShapeNamesNothing) {
+  for (const std::string text : {R"({"error":{"message":"Loading model","code":503}})", "[]", "1", "null",
+                                 R"({"data": {}})", R"({"data": [1, null, {"id": 5}]})"}) {
+    EXPECT_EQ(names_model(text, "a"), false) << text;
+  }
+  EXPECT_EQ(names_model("<html>", "a").error().code, "bad_json");
+}
+
+}  // namespace
+}  // namespace dgxmm::engine
