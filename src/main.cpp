@@ -1,5 +1,4 @@
 // The composition root: the only place that knows both the services and what they run on.
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -16,13 +15,12 @@
 #include "adapters/process/process_runtime.h"
 #include "adapters/settings/settings_file.h"
 #include "adapters/store/sqlite_store.h"
+#include "adapters/system/process_environment.h"
 #include "adapters/system/tcp_ports.h"
 #include "app/api/api.h"
 #include "app/service/service.h"
 #include "base/log.h"
 #include "cli/cli.h"
-
-#include <systemd/sd-daemon.h>
 
 namespace {
 
@@ -52,6 +50,7 @@ std::string instance_prefix(const std::filesystem::path& state_dir) {
 
 int serve(settings::Settings settings, const api::BuildInfo& build) {
   log::set_level(parse_level(settings.log_level));
+  system::allow_many_descriptors();
   if (settings.state_dir.empty()) settings.state_dir = settings_file::default_state_dir();
   if (settings.state_dir.empty()) {
     return report({"state_unusable", "there is no place for the state: HOME is not set", "give --state-dir FOLDER", {}});
@@ -93,9 +92,9 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
     log::warning("GPU memory of processes is not read yet: the GPU part of every measure is unknown");
   }
   log::info("listening on http://{}:{}", address->host, *port);
-  sd_notify(0, "READY=1");
+  system::notify_ready();
   loop.run();
-  sd_notify(0, "STOPPING=1");
+  system::notify_stopping();
   log::info("stopped; engines keep running, the next `dgxmm serve` takes them over");
   return 0;
 }

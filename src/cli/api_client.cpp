@@ -75,11 +75,12 @@ std::string path_part(std::string_view text) {
 }
 
 ApiClient::ApiClient(settings::ListenAddress address, std::string token)
-    : address_(std::move(address)), token_(std::move(token)) {
+    : address_(std::move(address)),
+      token_(std::move(token)) {
   address_.host = connectable(address_.host);
   const bool ipv6 = address_.host.find(':') != std::string::npos;
-  shown_address_ = ipv6 ? fmt::format("[{}]:{}", address_.host, address_.port)
-                        : fmt::format("{}:{}", address_.host, address_.port);
+  shown_address_ =
+      ipv6 ? fmt::format("[{}]:{}", address_.host, address_.port) : fmt::format("{}:{}", address_.host, address_.port);
 }
 
 Answer<std::string> ApiClient::call(std::string method, const std::string& path, std::string body) const {
@@ -122,7 +123,8 @@ dto::Problem ApiClient::unreachable(const Error& error) const {
 }
 
 dto::Problem ApiClient::unreadable(const Error& error) const {
-  return problem_of({"bad_response", fmt::format("what {} answered is not from dgxmm: {}", shown_address_, error.message),
+  return problem_of({"bad_response",
+                     fmt::format("what {} answered is not from dgxmm: {}", shown_address_, error.message),
                      "is another program listening there? `--address` chooses the daemon", shown_address_});
 }
 

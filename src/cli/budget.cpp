@@ -59,7 +59,7 @@ std::string deployments(const dto::Budget& budget, std::size_t width) {
   }
   if (table.empty()) return {};
   const auto footnote = measured_footnote(approximate, incomplete, unknown);
-  return "\n" + table.render(width) + (footnote.empty() ? "" : footnote + "\n");
+  return "\n" + table.render(width) + wrap(footnote, width);
 }
 
 }  // namespace

@@ -63,12 +63,8 @@ int run_invocation(const Invocation& invocation, const Composition& composition,
   const auto address = daemon_address(invocation.global, settings);
   if (!address) return report(console, json, problem_of(address.error()));
   const ApiClient api{*address, settings.token};
-  Context context{.console = console,
-                  .api = api,
-                  .settings = settings,
-                  .composition = composition,
-                  .clock = clock,
-                  .json = json};
+  Context context{
+      .console = console, .api = api, .settings = settings, .composition = composition, .clock = clock, .json = json};
   return std::visit([&context](const auto& command) { return run(command, context); }, invocation.command);
 }
 
@@ -83,7 +79,11 @@ int run_checked(std::vector<std::string> arguments, const Composition& compositi
 
 }  // namespace
 
-int run(const ServeCommand& /*command*/, Context& context) { return context.composition.serve(context.settings); }
+int run(const ServeCommand& /*command*/, Context& context) {
+  // Whoever reads the log may go; engines get the usual effect back when they are started.
+  std::signal(SIGPIPE, SIG_IGN);
+  return context.composition.serve(context.settings);
+}
 
 int run(const HelpCommand& command, Context& context) {
   context.console.out << command.text;

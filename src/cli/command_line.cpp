@@ -1,30 +1,35 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <functional>
+#include <limits>
 #include <map>
-#include <memory>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace dgxmm::cli {
 namespace {
 
 constexpr std::size_t kHelpColumn = 34;
-constexpr std::int64_t kHighestPort = 65535;
+
+/// Of a number that is given; wider than any setting, whose own limits the daemon knows.
+struct Range {
+  std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+constexpr Range kPorts{.least = 1, .most = 65535};
+constexpr Range kNotNegative{.least = 0};
+
 constexpr const char* kModelHelp = "a GGUF file, a model folder, or a name from `dgxmm models`";
 
 using Words = std::vector<std::string>;
-
-const Words kEngines{"llama.cpp", "llamacpp", "vllm"};
-const Words kFlashAttention{"on", "off", "auto"};
-const Words kShells{"bash", "zsh", "fish"};
 
 Words cache_types() {
   using engine::CacheType;
@@ -52,6 +57,8 @@ class CommandLine {
 
  private:
   CLI::App& add(const std::string& name, const std::string& description, std::function<Command()> result);
+  static CLI::Option* add_number(CLI::App& command, const std::string& names, std::optional<std::int64_t>& value,
+                                 const std::string& description, Range range = {});
   void add_choice(CLI::App& command, const std::string& names, std::optional<std::string>& value, Words words,
                   const std::string& description, const std::string& group);
   void add_engine_options(CLI::App& command, engine::DeployRequest& request);
@@ -95,8 +102,9 @@ CommandLine::CommandLine() {
   app_.get_formatter()->column_width(kHelpColumn);
   app_.set_help_flag("-h,--help", "what a command does and takes");
   app_.require_subcommand(0, 1);  // behind a command, a command's name is an argument like any other
-  app_.footer("Exit codes: 0 it fits or it is done, 3 it does not fit, 2 wrong usage, 1 any other error.\n"
-              "`dgxmm help COMMAND` tells more about one command.");
+  app_.footer(
+      "Exit codes: 0 it fits or it is done, 3 it does not fit, 2 wrong usage, 1 any other error.\n"
+      "`dgxmm help COMMAND` tells more about one command.");
   add_global_options();
   add_serve();
   add_memory_commands();
@@ -112,6 +120,25 @@ CLI::App& CommandLine::add(const std::string& name, const std::string& descripti
   return *command;
 }
 
+CLI::Option* CommandLine::add_number(CLI::App& command, const std::string& names, std::optional<std::int64_t>& value,
+                                     const std::string& description, Range range) {
+  const auto name = names.substr(names.find("--"));
+  const auto long_name = name.substr(0, name.find(','));
+  // Not CLI11's own reading, which takes 010 for 8 and cuts what is too large.
+  auto read = [&value, long_name, range](const std::string& text) {
+    std::int64_t number = 0;
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) {
+      throw CLI::ValidationError(long_name, fmt::format("'{}' is not a whole number", text));
+    }
+    if (number < range.least || number > range.most) {
+      throw CLI::ValidationError(long_name, fmt::format("{} is out of range", number));
+    }
+    value = number;
+  };
+  return command.add_option_function<std::string>(names, std::move(read), description)->type_name("NUMBER");
+}
+
 void CommandLine::add_choice(CLI::App& command, const std::string& names, std::optional<std::string>& value,
                              Words words, const std::string& description, const std::string& group) {
   auto* option = command.add_option(names, value, description)
@@ -123,19 +150,20 @@ void CommandLine::add_choice(CLI::App& command, const std::string& names, std::o
 
 void CommandLine::add_engine_options(CLI::App& command, engine::DeployRequest& request) {
   const std::string both = "Settings of both engines";
-  command.add_option("--context", request.context, "tokens of context: --ctx-size or --max-model-len")->group(both);
-  command.add_option("--sequences", request.sequences, "requests at once: --parallel or --max-num-seqs")->group(both);
-  add_choice(command, "--engine", request.engine, kEngines, "default: by the model's format", both);
+  add_number(command, "--context", request.context, "tokens of context: --ctx-size or --max-model-len")->group(both);
+  add_number(command, "--sequences", request.sequences, "requests at once: --parallel or --max-num-seqs")->group(both);
+  add_choice(command, "--engine", request.engine, {"llama.cpp", "llamacpp", "vllm"}, "default: by the model's format",
+             both);
 
   const std::string llamacpp = "Settings of llama.cpp";
-  command.add_option("-c,--ctx-size", request.ctx_size, "tokens of context, over all slots; 0 = the model's own")
+  add_number(command, "-c,--ctx-size", request.ctx_size, "tokens of context, over all slots; 0 = the model's own")
       ->group(llamacpp);
-  command.add_option("--parallel", request.parallel, "slots (-np)")->group(llamacpp);
+  add_number(command, "--parallel", request.parallel, "slots (-np)")->group(llamacpp);
   add_choice(command, "--cache-type-k", request.cache_type_k, cache_types(), "of the K cache (-ctk)", llamacpp);
   add_choice(command, "--cache-type-v", request.cache_type_v, cache_types(), "of the V cache (-ctv)", llamacpp);
-  command.add_option("-b,--batch-size", request.batch, "logical batch")->group(llamacpp);
-  command.add_option("--ubatch-size,--ubatch", request.ubatch, "physical batch (-ub)")->group(llamacpp);
-  add_choice(command, "--flash-attn", request.flash_attn, kFlashAttention, "flash attention (-fa)", llamacpp);
+  add_number(command, "-b,--batch-size", request.batch, "logical batch")->group(llamacpp);
+  add_number(command, "--ubatch-size,--ubatch", request.ubatch, "physical batch (-ub)")->group(llamacpp);
+  add_choice(command, "--flash-attn", request.flash_attn, {"on", "off", "auto"}, "flash attention (-fa)", llamacpp);
   command
       .add_flag_function(
           "--kv-unified,!--no-kv-unified", [&request](std::int64_t count) { request.kv_unified = count > 0; },
@@ -146,14 +174,14 @@ void CommandLine::add_engine_options(CLI::App& command, engine::DeployRequest& r
           "--swa-full", [&request](std::int64_t) { request.swa_full = true; },
           "keep the whole context of sliding-window layers")
       ->group(llamacpp);
-  command.add_option("--cache-ram", request.cache_ram_mib, "bound of the prompt cache, MiB")->group(llamacpp);
+  add_number(command, "--cache-ram", request.cache_ram_mib, "bound of the prompt cache, MiB")->group(llamacpp);
 
   const std::string vllm = "Settings of vLLM";
-  command.add_option("--max-model-len", request.max_model_len, "tokens of context")->group(vllm);
-  command.add_option("--max-num-seqs", request.max_num_seqs, "sequences in one step")->group(vllm);
-  command.add_option("--max-num-batched-tokens", request.max_num_batched_tokens, "tokens in one step")->group(vllm);
+  add_number(command, "--max-model-len", request.max_model_len, "tokens of context")->group(vllm);
+  add_number(command, "--max-num-seqs", request.max_num_seqs, "sequences in one step")->group(vllm);
+  add_number(command, "--max-num-batched-tokens", request.max_num_batched_tokens, "tokens in one step")->group(vllm);
   command.add_option("--kv-cache-dtype", request.kv_cache_dtype, "auto, fp8, …")->group(vllm);
-  command.add_option("--kv-tokens", request.kv_tokens, "size of the KV cache in tokens")->group(vllm);
+  add_number(command, "--kv-tokens", request.kv_tokens, "size of the KV cache in tokens")->group(vllm);
   command
       .add_flag_function(
           "--enforce-eager", [&request](std::int64_t) { request.enforce_eager = true; }, "no CUDA graphs")
@@ -165,11 +193,8 @@ void CommandLine::add_deployment_options(CLI::App& command, engine::DeployReques
   command.add_option("--name", request.name, "default: from the model")->group(group);
   command.add_option("--served-name", request.served_name, "the model's name in the engine's API; default: --name")
       ->group(group);
-  command.add_option("--port", request.port, "of the engine; default: a free one")
-      ->check(CLI::Range(std::int64_t{1}, kHighestPort))
-      ->type_name("PORT")
-      ->group(group);
-  command.add_option("--priority", request.priority, "higher is more important; default 0")->group(group);
+  add_number(command, "--port", request.port, "of the engine; default: a free one", kPorts)->group(group);
+  add_number(command, "--priority", request.priority, "higher is more important; default 0")->group(group);
   command
       .add_flag_function(
           "--pin", [&request](std::int64_t) { request.pinned = true; }, "never stop it for another without a warning")
@@ -206,16 +231,17 @@ void CommandLine::add_serve() {
     }
     return command;
   });
-  serve.footer("Each of them can also be set in the settings file by its name with _, and in the environment, for "
-               "example DGXMM_LISTEN.");
+  serve.footer(
+      "Each of them can also be set in the settings file by its name with _, and in the environment, for "
+      "example DGXMM_LISTEN.");
   for (const auto& definition : settings::definitions()) {
     if (definition.name == "token") continue;  // a global option
     const bool is_list = definition.kind == settings::Kind::list;
     std::string description{definition.description};
     if (!definition.default_text.empty()) description += fmt::format(" [{}]", definition.default_text);
     if (is_list) description += "; any number of times";
-    auto* option = serve.add_option(settings::flag_name(definition.name), settings_[std::string{definition.name}],
-                                    description);
+    auto* option =
+        serve.add_option(settings::flag_name(definition.name), settings_[std::string{definition.name}], description);
     const bool is_number = definition.kind == settings::Kind::number || definition.kind == settings::Kind::integer;
     option->type_name(is_number ? "NUMBER" : "TEXT")->expected(1)->group("Settings");
     if (is_list) {
@@ -263,13 +289,13 @@ void CommandLine::add_deployment_commands() {
   auto& logs = add("logs", "what an engine wrote", [this] { return logs_; });
   logs.add_option("ID|NAME", logs_.deployment, "whose log")->type_name("")->required();
   logs.add_flag("-f,--follow", logs_.follow, "go on with what is written next");
-  logs.add_option("--tail", logs_.tail, "the last N lines [200]")->check(CLI::NonNegativeNumber)->type_name("N");
+  add_number(logs, "--tail", logs_.tail, "this many of the last lines [200]", kNotNegative);
 }
 
 void CommandLine::add_plan_commands() {
   auto& plan = add("plan", "ways to make a model fit; starts nothing", [this] { return plan_; });
   plan.add_option("MODEL", plan_.request.model, kModelHelp)->type_name("")->required();
-  plan.add_option("--priority", plan_.request.priority, "higher is more important; default 0");
+  add_number(plan, "--priority", plan_.request.priority, "higher is more important; default 0");
   add_engine_options(plan, plan_.request);
   plan.footer("Exit code 3 when no plan makes it fit.");
   takes_files_.push_back(&plan);
@@ -281,21 +307,21 @@ void CommandLine::add_plan_commands() {
 void CommandLine::add_other_commands() {
   auto& events = add("events", "what happened", [this] { return events_; });
   events.add_flag("-f,--follow", events_.follow, "go on with what happens next");
-  events.add_option("--after", events_.after, "only events after that id")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("ID");
+  add_number(events, "--after", events_.after, "only events after the one of that id", kNotNegative);
 
   add("version", "of this program and of the daemon", [] { return VersionCommand{}; });
 
   auto& completion = add("completion", "a completion script for a shell", [this] { return completion_; });
-  completion.footer("bash: dgxmm completion bash > /etc/bash_completion.d/dgxmm\n"
-                    "zsh:  dgxmm completion zsh > \"${fpath[1]}/_dgxmm\"\n"
-                    "fish: dgxmm completion fish > ~/.config/fish/completions/dgxmm.fish");
+  completion.footer(
+      "bash: dgxmm completion bash > /etc/bash_completion.d/dgxmm\n"
+      "zsh:  dgxmm completion zsh > \"${fpath[1]}/_dgxmm\"\n"
+      "fish: dgxmm completion fish > ~/.config/fish/completions/dgxmm.fish");
+  const Words shells{"bash", "zsh", "fish"};
   auto* shell = completion.add_option("SHELL", completion_.shell, "bash, zsh or fish")
                     ->required()
-                    ->check(one_of(kShells))
-                    ->type_name(fmt::format("{}", fmt::join(kShells, "|")));
-  choices_[shell] = kShells;
+                    ->check(one_of(shells))
+                    ->type_name(fmt::format("{}", fmt::join(shells, "|")));
+  choices_[shell] = shells;
 
   auto& help = add("help", "what a command does and takes", [this] {
     // Not of this object: having parsed, it would tell about `help` itself.
@@ -312,12 +338,11 @@ void CommandLine::add_other_commands() {
 
 /// llama.cpp's short options of two letters, which CLI11 would take for two options of one letter.
 Words with_long_forms(Words arguments) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kForms{
-      {{"-np", "--parallel"},
-       {"-ctk", "--cache-type-k"},
-       {"-ctv", "--cache-type-v"},
-       {"-ub", "--ubatch-size"},
-       {"-fa", "--flash-attn"}}};
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kForms{{{"-np", "--parallel"},
+                                                                                        {"-ctk", "--cache-type-k"},
+                                                                                        {"-ctv", "--cache-type-v"},
+                                                                                        {"-ub", "--ubatch-size"},
+                                                                                        {"-fa", "--flash-attn"}}};
   for (auto& argument : arguments) {
     if (argument == "--") break;
     const auto found = std::ranges::find(kForms, argument, [](const auto& form) { return form.first; });
@@ -389,7 +414,8 @@ Result<Invocation> CommandLine::checked(Command command) const {
     if (!labels) return fail(labels.error());
     deploy->request.labels = std::move(*labels);
   }
-  if (const auto* stop = std::get_if<StopCommand>(&command); stop != nullptr && stop->all != stop->deployments.empty()) {
+  if (const auto* stop = std::get_if<StopCommand>(&command);
+      stop != nullptr && stop->all != stop->deployments.empty()) {
     return wrong_usage(stop->all ? "stop: give names or --all, not both" : "stop: which deployment?",
                        "`dgxmm ps` lists them");
   }

@@ -97,7 +97,7 @@ struct CommandGrammar {
   std::string name;
   std::string description;
   std::vector<OptionGrammar> options;
-  bool takes_files = false;           ///< as arguments: models
+  bool takes_files = false;          ///< as arguments: models
   std::vector<std::string> choices;  ///< the only arguments; empty = any, or none
 };
 

@@ -1,5 +1,6 @@
-#include "cli/commands.h"
 #include "cli/completion.h"
+
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,16 +37,16 @@ std::string escaped_for_zsh(std::string_view text) {
 
 std::string bash_script(const Grammar& grammar) {
   std::vector<std::string> commands;
-  std::string values;    // what may follow an option
-  std::string words;     // what may follow a command
+  std::string values;  // what may follow an option
+  std::string words;   // what may follow a command
   const auto add_values = [&values](const std::string& command, const std::vector<OptionGrammar>& options) {
     for (const auto& option : options) {
       if (!option.takes_value) continue;
       for (const auto& name : option.names) {
         values += option.choices.empty()
                       ? fmt::format("    {}:{}) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", command, name)
-                      : fmt::format("    {}:{}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n", command, name,
-                                    fmt::join(option.choices, " "));
+                      : fmt::format("    {}:{}) COMPREPLY=($(compgen -W \"{}\" -- \"$word\")); return ;;\n", command,
+                                    name, fmt::join(option.choices, " "));
       }
     }
   };
@@ -75,7 +76,8 @@ _dgxmm() {{
 complete -o filenames -F _dgxmm dgxmm
 )",
                      fmt::arg("commands", fmt::join(commands, " ")), fmt::arg("values", values),
-                     fmt::arg("words", words), fmt::arg("globals", fmt::join(option_names(grammar.global_options), " ")));
+                     fmt::arg("words", words),
+                     fmt::arg("globals", fmt::join(option_names(grammar.global_options), " ")));
 }
 
 std::string zsh_script(const Grammar& grammar) {
@@ -85,7 +87,8 @@ std::string zsh_script(const Grammar& grammar) {
       for (const auto& name : option.names) {
         std::string action;
         if (option.takes_value) {
-          action = option.choices.empty() ? ":value:_files" : fmt::format(":value:({})", fmt::join(option.choices, " "));
+          action =
+              option.choices.empty() ? ":value:_files" : fmt::format(":value:({})", fmt::join(option.choices, " "));
         }
         result += " " + in_quotes(fmt::format("{}[{}]{}", name, escaped_for_zsh(option.description), action));
       }
@@ -126,10 +129,12 @@ std::string fish_script(const Grammar& grammar) {
   const auto add_options = [&result](const std::string& condition, const std::vector<OptionGrammar>& options) {
     for (const auto& option : options) {
       auto line = "complete -c dgxmm" + condition;
-      for (const auto& name : option.names) line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+      for (const auto& name : option.names)
+        line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
       if (option.takes_value) {
-        line += option.choices.empty() ? std::string{" -r -F"}
-                                       : fmt::format(" -x -a {}", in_quotes(fmt::format("{}", fmt::join(option.choices, " "))));
+        line += option.choices.empty()
+                    ? std::string{" -r -F"}
+                    : fmt::format(" -x -a {}", in_quotes(fmt::format("{}", fmt::join(option.choices, " "))));
       }
       result += line + " -d " + in_quotes(option.description) + "\n";
     }

@@ -3,10 +3,9 @@
 #include "base/masking.h"
 #include "cli/table.h"
 
-#include <sys/ioctl.h>
-
 #include <cstdlib>
 #include <iostream>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace dgxmm::cli {
@@ -64,7 +63,7 @@ void note(Console& console, std::string_view text) {
 void Progress::show(const std::string& text, const std::string& ticking) {
   if (console_.err_width == 0) {
     if (text == shown_) return;
-    console_.err << printable(text) << std::endl;
+    console_.err << printable(text) << '\n' << std::flush;
   } else {
     // One column stays free: a full line would wrap, and then it could not be written over.
     const auto line = cut_to_width(printable(ticking.empty() ? text : text + " " + ticking), console_.err_width - 1);

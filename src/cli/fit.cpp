@@ -41,8 +41,7 @@ class Oracle {
 };
 
 void print_verdict(Console& console, const dto::Fit& fit) {
-  console.out << paint(console.colour, fits(fit) ? Colour::green : Colour::red,
-                       fits(fit) ? "fits:" : "does not fit:")
+  console.out << paint(console.colour, fits(fit) ? Colour::green : Colour::red, fits(fit) ? "fits:" : "does not fit:")
               << ' ' << verdict_text(fit.total_bytes, fit.free_for_new_bytes) << '\n';
 }
 
@@ -64,11 +63,8 @@ void print_one(Console& console, const dto::Fit& fit) {
 }
 
 void print_several(Console& console, const std::vector<dto::Fit>& fits_of_all) {
-  Table table{{{"MODEL", Align::left, 16},
-               {"VERDICT"},
-               {"NEEDS", Align::right},
-               {"LEAVES", Align::right},
-               {"CONFIDENCE"}}};
+  Table table{
+      {{"MODEL", Align::left, 16}, {"VERDICT"}, {"NEEDS", Align::right}, {"LEAVES", Align::right}, {"CONFIDENCE"}}};
   for (const auto& fit : fits_of_all) {
     const auto left = fits(fit) ? format_bytes(fit.left_bytes) : "short " + format_bytes(fit.shortfall_bytes);
     table.add({fit.model.name, words(fit.verdict), format_bytes(fit.total_bytes), left, fit.confidence});

@@ -28,7 +28,7 @@ int run(const ProcessesCommand& /*command*/, Context& context) {
                size_text(process.rss_bytes), size_text(process.gpu_bytes), process.container, process.command});
   }
   context.console.out << table.render(context.console.width);
-  if (unknown) context.console.out << measured_footnote(false, false, true) << '\n';
+  context.console.out << wrap(measured_footnote(false, false, unknown), context.console.width);
   return kExitOk;
 }
 

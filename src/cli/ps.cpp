@@ -44,13 +44,15 @@ void print_table(Context& context, const std::vector<dto::Deployment>& deploymen
     unknown = unknown || is_unknown || idle == "?";
     table.add({fmt::format("{}", deployment.id.value), deployment.name, deployment.state, deployment.model_name,
                format_bytes(deployment.reserved_bytes),
-               measured ? measured_text(*measured) : is_unknown ? std::string{"?"} : std::string{"-"},
+               measured     ? measured_text(*measured)
+               : is_unknown ? std::string{"?"}
+                            : std::string{"-"},
                has_ended(deployment) ? std::string{"-"} : port_text(deployment.url), idle});
     if (deployment.failure) table.add_note(deployment.failure->message);
   }
   context.console.out << table.render(context.console.width);
   const auto footnote = measured_footnote(approximate, incomplete, unknown);
-  if (!footnote.empty()) context.console.out << footnote << '\n';
+  context.console.out << wrap(footnote, context.console.width);
 }
 
 }  // namespace

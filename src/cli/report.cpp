@@ -31,9 +31,9 @@ void print_problem(Console& console, const dto::Problem& problem) {
 }  // namespace
 
 int exit_code_of(const dto::Problem& problem) {
-  static constexpr std::array<std::string_view, 8> kWrongUsage{"usage",         "bad_setting",   "settings_not_found",
-                                                               "bad_field",     "missing_field", "unknown_field",
-                                                               "bad_configuration", "bad_size"};
+  static constexpr std::array<std::string_view, 8> kWrongUsage{
+      "usage",         "bad_setting",   "settings_not_found", "bad_field",
+      "missing_field", "unknown_field", "bad_configuration",  "bad_size"};
   if (problem.code == "does_not_fit") return kExitDoesNotFit;
   return std::ranges::find(kWrongUsage, problem.code) == kWrongUsage.end() ? kExitError : kExitUsage;
 }
@@ -56,7 +56,8 @@ std::string plans_text(const dto::Plans& plans, std::size_t width) {
   const dto::Plan* next = nullptr;
   bool recommended = false;
   for (const auto& plan : plans.plans) {
-    const auto left = plan.left_bytes < Bytes{0} ? "short " + format_bytes(-plan.left_bytes) : format_bytes(plan.left_bytes);
+    const auto left =
+        plan.left_bytes < Bytes{0} ? "short " + format_bytes(-plan.left_bytes) : format_bytes(plan.left_bytes);
     table.add({plan.recommended ? "*" : "", plan.id, plan.fits ? "yes" : "no", format_bytes(plan.needed_bytes), left});
     table.add_note(plan.title);
     for (const auto& reason : plan.unsafe) table.add_note("unsafe: " + reason);

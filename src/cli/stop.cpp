@@ -15,7 +15,8 @@ Answer<std::vector<std::string>> running(const ApiClient& api) {
   if (!deployments) return refuse(deployments.error());
   std::vector<std::string> ids;
   for (const auto& deployment : *deployments) {
-    if (deployment.state != "stopped" && deployment.state != "failed") ids.push_back(std::to_string(deployment.id.value));
+    if (deployment.state != "stopped" && deployment.state != "failed")
+      ids.push_back(std::to_string(deployment.id.value));
   }
   return ids;
 }

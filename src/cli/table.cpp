@@ -61,7 +61,7 @@ void Table::add(std::vector<std::string> cells) {
   rows_.push_back({std::move(cells), {}});
 }
 
-void Table::add_note(std::string text) { rows_.back().notes.push_back(printable(text)); }
+void Table::add_note(std::string_view text) { rows_.back().notes.push_back(printable(text)); }
 
 std::vector<std::size_t> Table::column_widths(std::size_t width) const {
   std::vector<std::size_t> widths;

@@ -32,7 +32,7 @@ class Table {
   /// One cell for each column; missing ones are empty.
   void add(std::vector<std::string> cells);
   /// A line of its own below the last row, indented and wrapped.
-  void add_note(std::string text);
+  void add_note(std::string_view text);
   [[nodiscard]] bool empty() const { return rows_.empty(); }
 
   /// `width`: of the terminal, 0 = no limit.

@@ -26,8 +26,10 @@ bool is_on_its_way(const std::string& state) { return state == "starting" || sta
 
 dto::Problem why_not_ready(const dto::Deployment& deployment) {
   if (deployment.failure) return problem_of(*deployment.failure);
-  return problem_of(Error{"not_ready", fmt::format("{} is {}", deployment.name, deployment.state),
-                          fmt::format("`dgxmm logs {}` may say why", deployment.name), {}});
+  return problem_of(Error{"not_ready",
+                          fmt::format("{} is {}", deployment.name, deployment.state),
+                          fmt::format("`dgxmm logs {}` may say why", deployment.name),
+                          {}});
 }
 
 dto::Problem interrupted(std::string what_goes_on, std::string hint) {
@@ -42,7 +44,7 @@ void show_steps(Console& console, const dto::Operation& operation, std::vector<s
     if (step.state == shown[i]) continue;
     shown[i] = step.state;
     const auto message = step.message.empty() ? std::string{} : fmt::format(" ({})", step.message);
-    console.err << printable(fmt::format("{}: {}{}", step.what, words(step.state), message)) << std::endl;
+    console.err << printable(fmt::format("{}: {}{}", step.what, words(step.state), message)) << '\n' << std::flush;
   }
 }
 
@@ -63,9 +65,8 @@ Answer<dto::Deployment> wait_until_ready(Context& context, dto::Deployment deplo
     const auto& phase = deployment.phase.empty() ? deployment.state : deployment.phase;
     progress.show(fmt::format("{}: {}", deployment.name, phase), duration_text(since(begin, context.clock)));
     if (interrupt.wait_for(kPoll)) {
-      return refuse(interrupted(
-          fmt::format("no longer waiting: {} goes on loading", deployment.name),
-          fmt::format("`dgxmm ps` shows it, `dgxmm stop {}` ends it", deployment.name)));
+      return refuse(interrupted(fmt::format("no longer waiting: {} goes on loading", deployment.name),
+                                fmt::format("`dgxmm ps` shows it, `dgxmm stop {}` ends it", deployment.name)));
     }
     auto now = context.api.get<dto::Deployment>(path);
     if (!now) return refuse(now.error());
@@ -83,8 +84,8 @@ Answer<dto::Operation> wait_until_done(Context& context, dto::Operation operatio
     show_steps(context.console, operation, shown);
     if (operation.state != "running") return operation;
     if (interrupt.wait_for(kPoll)) {
-      return refuse(interrupted("no longer waiting: the daemon goes on with the plan",
-                                "`dgxmm events -f` shows what it does"));
+      return refuse(
+          interrupted("no longer waiting: the daemon goes on with the plan", "`dgxmm events -f` shows what it does"));
     }
     auto now = context.api.get<dto::Operation>(path);
     if (!now) return refuse(now.error());

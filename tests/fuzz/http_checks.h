@@ -34,7 +34,7 @@ inline std::vector<ReadRequest> read_requests(const std::vector<std::string_view
       if (*step == Step::need_more) break;
       if (*step == Step::head) current = {.head = reader.head(), .body = {}};
       if (*step == Step::body) current.body += reader.piece();
-      if (*step == Step::end) requests.push_back(std::move(current));
+      if (*step == Step::end) requests.push_back(current);
     }
   }
   return requests;

@@ -1,5 +1,6 @@
 #pragma once
 // Hugging Face model folders for tests and benchmarks: config.json and sparse safetensors files.
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,13 @@ inline void write_text(const std::filesystem::path& path, std::string_view text)
   std::ofstream out{path, std::ios::binary};
   out << text;
   if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
+}
+
+/// For nesting that is absurdly deep.
+inline std::string repeated(char c, std::size_t count) {
+  std::string text;
+  text.resize(count, c);
+  return text;
 }
 
 /// A safetensors file; its data is a hole that takes no disk.

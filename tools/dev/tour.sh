@@ -92,8 +92,21 @@ done
 show ps
 show calibration
 
-heading "What if 128 people want 8k tokens of context each? Nothing is started by asking"
-show plan "$model" --ctx-size 1048576 --parallel 128 || [ $? -eq 3 ]
+# More than is free, but not more than stopping the first one would give back.
+slots=64
+tokens=$({
+  "$DGXMM" budget --json
+  "$DGXMM" fit "$model" --ctx-size 8192 --parallel 2 --json
+} | python3 -c 'import json, sys
+decoder, text = json.JSONDecoder(), sys.stdin.read()
+budget, end = decoder.raw_decode(text)
+fit, _ = decoder.raw_decode(text[end:].lstrip())
+kv = next(part["bytes"] for part in fit["parts"] if part["name"] == "kv")
+missing = budget["free_for_new_bytes"] - (fit["total_bytes"] - kv) + 2**29
+slot_step = 256 * int(sys.argv[1])
+print(int(missing / (kv / 8192)) // slot_step * slot_step + slot_step)' "$slots")
+heading "What if $slots people want $((tokens / slots)) tokens of context each? Nothing is started by asking"
+show plan "$model" --ctx-size "$tokens" --parallel "$slots" || [ $? -eq 3 ]
 
 heading "Now it is yours"
 cat <<TEXT

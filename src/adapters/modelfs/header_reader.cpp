@@ -15,12 +15,11 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace dgxmm::modelfs {
 namespace {
-
-// Holds the header of a model with 50k tokens; larger ones grow it.
-constexpr std::uint64_t kFirstWindow = 2 * 1024 * 1024;
 
 struct OpenFile {
   FileDescriptor descriptor;
@@ -45,8 +44,8 @@ Result<OpenFile> open_file(const std::filesystem::path& path) {
                   fmt::format("{}: is a link to a file that is not there", printable(path.string())),
                   "The download did not finish: start it again.", path.string());
     }
-    return fail("model_not_found", fmt::format("{}: there is no such file", printable(path.string())), {},
-                path.string());
+    return fail("model_not_found", fmt::format("{}: there is no such file", printable(path.string())),
+                "Check the path; `dgxmm models` lists what is in the model folders.", path.string());
   }
   struct stat status{};
   if (::fstat(file.descriptor.get(), &status) != 0) return system_failure(path, errno);
@@ -57,59 +56,53 @@ Result<OpenFile> open_file(const std::filesystem::path& path) {
   return file;
 }
 
-/// The first bytes of a file. Grows, and keeps what it has read; not zeroed, for speed.
-class Window {
- public:
-  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
-
-  /// Reads up to `size` bytes from the start; fewer when the file has become shorter.
-  Result<void> grow_to(std::uint64_t size, const OpenFile& file, const std::filesystem::path& path) {
-    auto larger = std::make_unique_for_overwrite<std::byte[]>(size);
-    if (size_ > 0) std::memcpy(larger.get(), data_.get(), size_);
-    data_ = std::move(larger);
-    while (size_ < size) {
-      const auto got = ::pread(file.descriptor.get(), data_.get() + size_, size - size_, static_cast<off_t>(size_));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return system_failure(path, errno);
-      if (got == 0) break;
-      size_ += static_cast<std::uint64_t>(got);
-    }
-    return {};
+/// Reads until `into` is full or the file ends. Never through a mapping: a file that is cut while it is read would end
+/// the process.
+Result<std::size_t> read_at(const OpenFile& file, const std::filesystem::path& path, std::uint64_t offset,
+                            std::span<std::byte> into) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const auto got =
+        ::pread(file.descriptor.get(), into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_failure(path, errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
   }
+  return done;
+}
 
- private:
-  std::unique_ptr<std::byte[]> data_;
-  std::uint64_t size_ = 0;
-};
+/// The first `size` bytes; fewer when the file has become shorter.
+Result<std::vector<std::byte>> read_start(const OpenFile& file, const std::filesystem::path& path, std::uint64_t size) {
+  std::vector<std::byte> bytes(std::min(size, file.size));
+  const auto got = read_at(file, path, 0, bytes);
+  if (!got) return fail(got.error());
+  bytes.resize(*got);
+  return bytes;
+}
 
 }  // namespace
 
 Result<model::GgufPart> read_gguf_file(const std::filesystem::path& path) {
-  auto file = open_file(path);
-  if (!file) return fail(std::move(file.error()));
-  Window window;
-  auto wanted = std::min(kFirstWindow, file->size);
-  for (;;) {
-    if (auto grown = window.grow_to(wanted, *file, path); !grown) return fail(std::move(grown.error()));
-    if (window.bytes().size() < wanted) file->size = window.bytes().size();  // cut while it was read
-    auto header = model::parse_gguf(path.string(), window.bytes(), file->size);
-    if (header) return model::GgufPart{.path = path.string(), .size = file->size, .header = std::move(*header)};
-    if (header.error().code != model::kNeedMoreBytes) return fail(std::move(header.error()));
-    wanted = std::min({wanted * 2, file->size, model::kMaxGgufHeaderBytes});
-  }
+  const auto file = open_file(path);
+  if (!file) return fail(file.error());
+  auto header = model::parse_gguf(path.string(), file->size, [&](std::uint64_t offset, std::span<std::byte> into) {
+    return read_at(*file, path, offset, into);
+  });
+  if (!header) return fail(std::move(header.error()));
+  return model::GgufPart{.path = path.string(), .size = file->size, .header = std::move(*header)};
 }
 
 Result<model::SafetensorsPart> read_safetensors_file(const std::filesystem::path& path) {
-  auto file = open_file(path);
-  if (!file) return fail(std::move(file.error()));
-  Window window;
-  if (auto first = window.grow_to(std::min<std::uint64_t>(8, file->size), *file, path); !first) {
-    return fail(std::move(first.error()));
-  }
-  const auto header_end = model::safetensors_header_end(path.string(), window.bytes(), file->size);
+  const auto file = open_file(path);
+  if (!file) return fail(file.error());
+  const auto length = read_start(*file, path, sizeof(std::uint64_t));
+  if (!length) return fail(length.error());
+  const auto header_end = model::safetensors_header_end(path.string(), *length, file->size);
   if (!header_end) return fail(header_end.error());
-  if (auto rest = window.grow_to(*header_end, *file, path); !rest) return fail(std::move(rest.error()));
-  auto header = model::parse_safetensors(path.string(), window.bytes(), file->size);
+  const auto bytes = read_start(*file, path, *header_end);
+  if (!bytes) return fail(bytes.error());
+  auto header = model::parse_safetensors(path.string(), *bytes, file->size);
   if (!header) return fail(std::move(header.error()));
   return model::SafetensorsPart{.path = path.string(), .size = file->size, .header = std::move(*header)};
 }
@@ -122,9 +115,9 @@ Result<std::string> read_whole_file(const std::filesystem::path& path, std::uint
                 fmt::format("{}: has {} bytes, more than {}", printable(path.string()), file->size, limit), {},
                 path.string());
   }
-  Window window;
-  if (auto read = window.grow_to(file->size, *file, path); !read) return fail(std::move(read.error()));
-  return std::string{reinterpret_cast<const char*>(window.bytes().data()), window.bytes().size()};
+  const auto bytes = read_start(*file, path, file->size);
+  if (!bytes) return fail(bytes.error());
+  return std::string{reinterpret_cast<const char*>(bytes->data()), bytes->size()};
 }
 
 }  // namespace dgxmm::modelfs

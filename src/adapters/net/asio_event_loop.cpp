@@ -227,8 +227,12 @@ Task<> AsioEventLoop::on_pool(std::function<void()> work) {
       } catch (...) {
         failure = std::current_exception();
       }
+      // Nothing of it may be left on this thread when the task goes on.
+      work = nullptr;
       const auto loop = asio::get_associated_executor(handler);
-      asio::post(loop, [handler = std::move(handler), failure]() mutable { std::move(handler)(failure); });
+      asio::post(loop, [handler = std::move(handler), failure = std::move(failure)]() mutable {
+        std::move(handler)(std::move(failure));
+      });
     });
   };
   co_await asio::async_initiate<const asio::use_awaitable_t<>, void(std::exception_ptr)>(std::move(start),

@@ -395,8 +395,9 @@ Result<Endpoint> HttpServer::Shared::listen(const Endpoint& endpoint, const std:
     error.assign(errno, boost::system::system_category());
   }
   if (!error) acceptor->listen(asio::socket_base::max_listen_connections, error);
+  Endpoint bound;
+  if (!error) bound = acceptor->local_endpoint(error);
   if (error) return fail(listen_error(error, address));
-  const auto bound = acceptor->local_endpoint(error);
   acceptors.push_back(acceptor);
   if (!socket_file.empty()) socket_files.push_back(socket_file);
   loop.spawn("accepting connections on " + address, accept_from(shared_from_this(), acceptor));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -33,8 +34,10 @@ std::optional<std::string> scalar_text(const toml::node& node) {
 }  // namespace
 
 Result<std::vector<settings::Assignment>> read_file(const std::string& path) {
+  std::error_code ignored;
   std::ifstream file{path};
-  if (!file) return fail("settings_not_found", fmt::format("cannot read the settings file {}", path), {}, path);
+  // A folder can be opened, and reads like an empty file.
+  if (!file || std::filesystem::is_directory(path, ignored)) return fail("settings_not_found", fmt::format("cannot read the settings file {}", path), {}, path);
   std::stringstream text;
   text << file.rdbuf();
 

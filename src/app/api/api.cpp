@@ -82,17 +82,21 @@ class Api final : public ports::HttpHandler {
   Task<HttpResponse> handle(HttpRequest request) override {
     if (const auto denied = check_access(request, service_.settings)) co_return problem(*denied);
     const auto method = request.method == "HEAD" ? std::string{"GET"} : request.method;
-    bool path_exists = false;
+    std::string allowed;
     for (const auto& route : kRoutes) {
       auto parameters = match(route.pattern, request.path);
       if (!parameters) continue;
-      path_exists = true;
+      allowed += (allowed.empty() ? "" : ", ") + std::string{route.method};
       if (route.method != method) continue;
       Call call{std::move(request), std::move(*parameters)};
       auto response = co_await (this->*route.handler)(std::move(call));
       co_return response;
     }
-    if (path_exists) co_return problem(Error{"method_not_allowed", fmt::format("{} cannot be done here", method), {}, request.path});
+    if (!allowed.empty()) {
+      auto response = problem(Error{"method_not_allowed", fmt::format("{} cannot be done here", method), {}, request.path});
+      response.headers.emplace_back("Allow", allowed);
+      co_return response;
+    }
     co_return problem(Error{"not_found", fmt::format("there is no {}", request.path), "docs/api.md lists what there is", request.path});
   }
 

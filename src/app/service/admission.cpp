@@ -117,7 +117,9 @@ Result<DeploymentId> Admission::reserve(const Prepared& prepared) {
   deployment.request = request;
   deployment.request.name = deployment.name;
   deployment.config = prepared.config;
-  deployment.model_path = prepared.model->files.empty() ? prepared.model->path : prepared.model->files.front().path;
+  // llama.cpp is given the first file of a split model, vLLM the folder.
+  const bool one_file = prepared.model->format == model::Format::gguf && !prepared.model->files.empty();
+  deployment.model_path = one_file ? prepared.model->files.front().path : prepared.model->path;
   deployment.model_name = prepared.model->name;
   deployment.fingerprint = prepared.model->fingerprint.digest;
   deployment.estimate = prepared.estimate;

@@ -26,7 +26,8 @@ struct Document {
   std::int64_t created_at_ms = 0, state_since_ms = 0;
   std::optional<std::int64_t> ready_at_ms;
   std::string served_name;
-  std::int64_t port = 0, priority = 0;
+  std::uint16_t port = 0;
+  std::int64_t priority = 0;
   bool pinned = false;
   std::map<std::string, std::string> labels;
   std::optional<ports::Instance> instance;
@@ -106,7 +107,7 @@ Result<Deployment> from_document(DeploymentId id, const std::string& document) {
   result.state_since = from_ms(stored->state_since_ms);
   if (stored->ready_at_ms) result.ready_at = from_ms(*stored->ready_at_ms);
   result.served_name = std::move(stored->served_name);
-  result.port = static_cast<std::uint16_t>(stored->port);
+  result.port = stored->port;
   result.priority = stored->priority;
   result.pinned = stored->pinned;
   result.labels = std::move(stored->labels);

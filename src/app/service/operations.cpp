@@ -22,9 +22,8 @@ const planner::Plan* find_plan(const PlanSet& set, const std::string& id) {
   return found == set.plans.plans.end() ? nullptr : &*found;
 }
 
-/// A plan is executed only as it was shown. When the request fits by now, nothing has to be stopped for it.
+/// A plan is executed only as it was shown. When the request fits by now there are no plans: nothing is stopped for it.
 bool still_holds(const planner::Plan& shown, const planner::Plans& now) {
-  if (now.fits_now) return false;
   const auto found = std::ranges::find(now.plans, shown.id, &planner::Plan::id);
   return found != now.plans.end() && found->fits && found->stops == shown.stops && found->config == shown.config;
 }
@@ -111,6 +110,15 @@ ports::Task<> Operations::run(std::shared_ptr<Running> running) {
 ports::Task<Result<DeploymentId>> Operations::carry_out_or_fail(std::shared_ptr<Running> running) {
   try {
     auto result = co_await carry_out(running);
+    co_return result;
+  } catch (const std::exception& error) {
+    co_return fail("internal_error", error.what());
+  }
+}
+
+ports::Task<Result<void>> Operations::readmit_or_fail(DeploymentId id) {
+  try {
+    auto result = co_await admission_.readmit_in_turn(id);
     co_return result;
   } catch (const std::exception& error) {
     co_return fail("internal_error", error.what());
@@ -205,7 +213,7 @@ ports::Task<> Operations::undo(std::shared_ptr<Running> running) {
     const auto* deployment = table_.find(id);
     if (deployment == nullptr || deployment->state != deployment::State::stopped) continue;
     co_await wait_for_memory(deployment->reserved());
-    const auto readmitted = co_await admission_.readmit_in_turn(id);
+    const auto readmitted = co_await readmit_or_fail(id);
     if (!readmitted) {
       step(*running, i, "undo_failed", readmitted.error().message);
       continue;

@@ -34,6 +34,7 @@ class Operations {
   ports::Task<Result<DeploymentId>> carry_out(std::shared_ptr<Running> running);
   ports::Task<> undo(std::shared_ptr<Running> running);
   ports::Task<Result<DeploymentId>> carry_out_or_fail(std::shared_ptr<Running> running);
+  ports::Task<Result<void>> readmit_or_fail(DeploymentId id);
   /// Waits until so much is free, within a limit; returns what is.
   ports::Task<Bytes> wait_for_memory(Bytes needed);
   void step(Running& running, std::size_t index, std::string state, std::string message = {});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -100,25 +101,35 @@ constexpr auto kGgmlTypes = std::to_array<GgmlType>({
 });
 static_assert(kGgmlTypes.size() == kFirstUnknownType);
 
-/// Walks the header. The first failure sticks: later reads give zeros, so that a sequence of reads is checked once.
+/// Walks the header through a buffer that stays in the processor's cache. The first failure sticks: later reads give
+/// zeros, so that a sequence of reads is checked once.
 class Cursor {
  public:
-  Cursor(std::string_view file, std::span<const std::byte> window, std::uint64_t file_size)
+  Cursor(std::string_view file, std::uint64_t file_size, const ReadAt& read)
       : file_(file),
-        window_(window),
-        file_size_(file_size) {}
+        file_size_(file_size),
+        read_(read),
+        buffer_(std::make_unique_for_overwrite<std::byte[]>(kBuffer)) {}
 
   [[nodiscard]] bool ok() const { return !error_; }
   [[nodiscard]] const Error& error() const { return *error_; }
-  [[nodiscard]] std::uint64_t position() const { return position_; }
-  [[nodiscard]] std::uint64_t left_in_file() const { return file_size_ - position_; }
+  [[nodiscard]] std::uint64_t position() const { return base_ + at_; }
+  [[nodiscard]] std::uint64_t left_in_file() const { return file_size_ - position(); }
 
-  void refuse(std::string code, std::string what, std::string hint = {}) {
+  /// Of all bytes up to the position.
+  [[nodiscard]] Digest digest() const {
+    auto hasher = hasher_;
+    hasher.add_piece({buffer_.get(), at_});
+    hasher.add(position());
+    return hasher.digest();
+  }
+
+  void refuse(std::string code, std::string_view what, std::string hint = {}) {
     if (error_) return;
     error_ = Error{std::move(code), fmt::format("{}: {}", printable(file_), what), std::move(hint), std::string{file_}};
   }
 
-  void malformed(std::string what) {
+  void malformed(std::string_view what) {
     refuse("bad_model_file", fmt::format("not a usable GGUF file: {}", what), "Download or convert it again.");
   }
 
@@ -128,66 +139,97 @@ class Cursor {
            "Download it again.");
   }
 
-  /// Steps over `count` bytes and returns them.
-  std::span<const std::byte> take(std::uint64_t count) {
-    if (error_) return {};
-    if (count > file_size_ - position_) {
-      truncated();
-      return {};
-    }
-    if (count > window_.size() - position_) {
-      outside_window(count);
-      return {};
-    }
-    const auto bytes = window_.subspan(position_, count);
-    position_ += count;
-    return bytes;
-  }
-
   template <class T>
   T number() {
     T value{};
-    if (const auto bytes = take(sizeof(T)); !bytes.empty()) std::memcpy(&value, bytes.data(), sizeof(T));
+    if (fill(sizeof(T))) {
+      std::memcpy(&value, buffer_.get() + at_, sizeof(T));
+      at_ += sizeof(T);
+    }
     return value;
   }
 
+  /// A text of at most `limit` bytes; valid until the next read.
   std::string_view text(std::uint64_t limit, std::string_view what) {
     const auto length = number<std::uint64_t>();
     if (ok() && length > limit) malformed(fmt::format("a {} of {} bytes", what, length));
-    const auto bytes = take(length);
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return characters(length);
+  }
+
+  /// The next `length` bytes, not more than a key may have; valid until the next read.
+  std::string_view characters(std::uint64_t length) {
+    if (!fill(length)) return {};
+    const std::string_view result{reinterpret_cast<const char*>(buffer_.get() + at_), length};
+    at_ += length;
+    return result;
+  }
+
+  void skip(std::uint64_t count) {
+    if (error_) return;
+    if (count > left_in_file()) return truncated();
+    while (count > buffered()) {
+      count -= buffered();
+      at_ = filled_;
+      if (!fill(1)) return;
+    }
+    at_ += count;
   }
 
   /// A text array has no length in bytes: every element is looked at, and none is copied.
   void skip_texts(std::uint64_t count) {
-    if (error_) return;
-    const auto end = window_.size();
-    auto at = position_;
-    std::uint64_t skipped = 0;
-    for (; skipped < count; ++skipped) {
-      std::uint64_t length = 0;
-      if (end - at < sizeof length) break;
-      std::memcpy(&length, window_.data() + at, sizeof length);
-      if (length > end - at - sizeof length) break;
-      at += sizeof length + length;
+    for (std::uint64_t i = 0; i < count && !error_; ++i) {
+      const auto length = number<std::uint64_t>();
+      if (length > kMaxText) return malformed(fmt::format("a text of {} bytes", length));
+      skip(length);
     }
-    position_ = at;
-    if (skipped < count) text(kMaxText, "text");  // does not end inside the window: says which limit it meets
   }
 
  private:
-  void outside_window(std::uint64_t count) {
-    if (count > kMaxGgufHeaderBytes - std::min(position_, kMaxGgufHeaderBytes)) {
-      malformed(fmt::format("its header is larger than {} MiB", kMaxGgufHeaderBytes >> 20));
-    } else {
-      refuse(std::string{kNeedMoreBytes}, "more of the header is needed");
+  // Holds the longest thing that is kept in one piece: a key.
+  static constexpr std::size_t kBuffer = 128 * 1024;
+
+  [[nodiscard]] std::uint64_t buffered() const { return filled_ - at_; }
+
+  /// Makes the next `count` bytes lie in the buffer.
+  bool fill(std::uint64_t count) { return (!error_ && count <= buffered()) || refill(count); }
+
+  bool refill(std::uint64_t count) {
+    if (error_) return false;
+    if (count > left_in_file()) return truncated(), false;
+    if (count > kMaxGgufHeaderBytes - std::min(position(), kMaxGgufHeaderBytes)) {
+      return malformed(fmt::format("its header is larger than {} MiB", kMaxGgufHeaderBytes >> 20)), false;
     }
+    // What was read goes into the digest, in whole words, and makes room.
+    const auto done = at_ - at_ % sizeof(std::uint64_t);
+    hasher_.add_piece({buffer_.get(), done});
+    std::memmove(buffer_.get(), buffer_.get() + done, filled_ - done);
+    base_ += done;
+    at_ -= done;
+    filled_ -= done;
+    while (buffered() < count) {
+      const auto room = std::min<std::uint64_t>(kBuffer - filled_, file_size_ - base_ - filled_);
+      const auto got = read_(base_ + filled_, {buffer_.get() + filled_, room});
+      if (!got) {
+        error_ = got.error();
+        return false;
+      }
+      if (*got == 0) {
+        file_size_ = base_ + filled_;  // cut while it was read
+        return truncated(), false;
+      }
+      filled_ += *got;
+    }
+    return true;
   }
 
   std::string_view file_;
-  std::span<const std::byte> window_;
   std::uint64_t file_size_;
-  std::uint64_t position_ = 0;
+  const ReadAt& read_;
+  std::unique_ptr<std::byte[]> buffer_;
+  std::uint64_t base_ = 0;  ///< of the buffer in the file; a multiple of 8
+  std::size_t at_ = 0;
+  std::size_t filled_ = 0;
+  Hasher hasher_;  ///< of the bytes before the buffer
   std::optional<Error> error_;
 };
 
@@ -217,9 +259,13 @@ GgufValue read_scalar(Cursor& cursor, ValueType type) {
     case ValueType::f64: return read_scalar<double>(cursor);
     case ValueType::boolean: return cursor.number<std::uint8_t>() != 0;
     case ValueType::text: {
-      const auto text = cursor.text(kMaxText, "text");
-      if (text.size() > kKeptText) return GgufLongText{text.size()};
-      return std::string{text};
+      const auto length = cursor.number<std::uint64_t>();
+      if (length > kMaxText) cursor.malformed(fmt::format("a text of {} bytes", length));
+      if (length > kKeptText) {
+        cursor.skip(length);
+        return GgufLongText{length};
+      }
+      return std::string{cursor.characters(length)};
     }
     case ValueType::array: break;
   }
@@ -268,22 +314,21 @@ GgufValue read_array(Cursor& cursor, std::string_view key) {
     }
     if (integers.size() == count) array.integers = std::move(integers);
   } else {
-    cursor.take(count * smallest);
+    cursor.skip(count * smallest);
   }
   return array;
 }
 
 void read_values(Cursor& cursor, std::uint64_t count, GgufHeader& header) {
   for (std::uint64_t i = 0; i < count && cursor.ok(); ++i) {
-    const auto key = cursor.text(kMaxKeyLength, "key");
+    std::string key{cursor.text(kMaxKeyLength, "key")};
     if (cursor.ok() && key.empty()) cursor.malformed("an empty key");
     const auto type = read_value_type(cursor, key);
     if (!type) return;
     auto value = *type == ValueType::array ? read_array(cursor, key) : read_scalar(cursor, *type);
     if (!cursor.ok()) return;
-    if (!header.values.try_emplace(std::string{key}, std::move(value)).second) {
-      cursor.malformed(fmt::format("the key '{}' is there twice", printable(key)));
-    }
+    const auto [entry, is_new] = header.values.try_emplace(std::move(key), std::move(value));
+    if (!is_new) cursor.malformed(fmt::format("the key '{}' is there twice", printable(entry->first)));
   }
 }
 
@@ -399,7 +444,7 @@ void read_tensors(Cursor& cursor, std::uint64_t count, std::uint64_t file_size, 
 }
 
 std::uint32_t read_version(Cursor& cursor) {
-  if (const auto magic = cursor.take(4); cursor.ok() && std::memcmp(magic.data(), "GGUF", 4) != 0) {
+  if (cursor.characters(4) != "GGUF" && cursor.ok()) {
     cursor.refuse("bad_model_file", "not a GGUF file: it does not begin with the letters GGUF");
   }
   const auto version = cursor.number<std::uint32_t>();
@@ -441,9 +486,8 @@ const GgufArray* GgufHeader::array(std::string_view key) const {
   return found == values.end() ? nullptr : std::get_if<GgufArray>(&found->second);
 }
 
-Result<GgufHeader> parse_gguf(std::string_view file, std::span<const std::byte> window, std::uint64_t file_size) {
-  window = window.first(std::min<std::uint64_t>(window.size(), file_size));
-  Cursor cursor{file, window, file_size};
+Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read) {
+  Cursor cursor{file, file_size, read};
   GgufHeader header;
   header.version = read_version(cursor);
   const auto tensor_count = cursor.number<std::uint64_t>();
@@ -458,9 +502,7 @@ Result<GgufHeader> parse_gguf(std::string_view file, std::span<const std::byte> 
   if (cursor.ok()) read_values(cursor, key_count, header);
   if (cursor.ok()) read_tensors(cursor, tensor_count, file_size, header);
   if (!cursor.ok()) return fail(cursor.error());
-  Hasher hasher;
-  hasher.add(window.first(cursor.position()));
-  header.digest = hasher.digest();
+  header.digest = cursor.digest();
   return header;
 }
 

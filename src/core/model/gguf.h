@@ -2,9 +2,9 @@
 #include "base/result.h"
 #include "core/model/identity.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -18,8 +18,8 @@ namespace dgxmm::model {
 /// The largest header that is read: real ones end below 20 MiB.
 inline constexpr std::uint64_t kMaxGgufHeaderBytes = std::uint64_t{256} * 1024 * 1024;
 
-/// Code of the error by which parse_gguf asks for a larger window; never shown to a person.
-inline constexpr std::string_view kNeedMoreBytes = "need_more_bytes";
+/// Reads from a file at an offset; gives how many bytes it has read: at least one, unless the file ends there.
+using ReadAt = std::function<Result<std::size_t>(std::uint64_t offset, std::span<std::byte> into)>;
 
 /// A text too long to be worth keeping, such as a chat template.
 struct GgufLongText {
@@ -65,10 +65,10 @@ struct GgufHeader {
   [[nodiscard]] const GgufArray* array(std::string_view key) const;
 };
 
-/// Reads the header from `window`, the first bytes of a file of `file_size` bytes. `file` is used in messages only.
-/// Never allocates more than the window justifies, whatever the counts in the file claim.
-/// Errors: `need_more_bytes` (the header is longer than the window), `bad_model_file`, `model_incomplete` (the file
-/// ends before its tensors do), `model_not_supported` (a version or byte order that llama.cpp refuses here).
-Result<GgufHeader> parse_gguf(std::string_view file, std::span<const std::byte> window, std::uint64_t file_size);
+/// Reads the header of a file of `file_size` bytes, piece by piece and no further. `file` is used in messages only.
+/// Never allocates more than the bytes that it has read justify, whatever the counts in the file claim.
+/// Errors: `bad_model_file`, `model_incomplete` (the file ends before its tensors do), `model_not_supported` (a version
+/// or byte order that llama.cpp refuses here), and those of `read`.
+Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read);
 
 }  // namespace dgxmm::model

@@ -362,8 +362,8 @@ Result<ModelDescription> describe_gguf(std::string_view path, std::string_view s
   read_vocabulary(read, header, model);
   if (read.error()) return fail(*read.error());
 
-  const auto* name = header.text("general.name");
-  model.name = printable(name != nullptr && !name->empty() ? std::string_view{*name} : stem);
+  // As the catalog calls it: general.name often is that of a training run.
+  model.name = printable(stem);
   model.quantization = quantization_label(header, totals->dominant_type);
   model.weight_dtype = totals->dominant_type;
   model.weights = totals->weights;

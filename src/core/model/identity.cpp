@@ -76,17 +76,22 @@ void Hasher::mix(std::uint64_t word) {
   low_ = (std::rotl(low_, 31) + word) * kLowFactor;
 }
 
-void Hasher::add(std::span<const std::byte> bytes) {
-  mix(bytes.size());
+void Hasher::add_piece(std::span<const std::byte> bytes) {
   std::size_t at = 0;
   for (; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
     std::uint64_t word = 0;
     std::memcpy(&word, bytes.data() + at, sizeof word);
     mix(word);
   }
+  if (at == bytes.size()) return;
   std::uint64_t rest = 0;
-  if (at < bytes.size()) std::memcpy(&rest, bytes.data() + at, bytes.size() - at);
+  std::memcpy(&rest, bytes.data() + at, bytes.size() - at);
   mix(rest);
+}
+
+void Hasher::add(std::span<const std::byte> bytes) {
+  mix(bytes.size());
+  add_piece(bytes);
 }
 
 void Hasher::add(std::string_view text) { add(std::as_bytes(std::span{text})); }

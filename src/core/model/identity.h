@@ -24,6 +24,8 @@ class Hasher {
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text);
   void add(std::uint64_t number);
+  /// A piece of a longer field, without its length; every piece but the last has a multiple of 8 bytes.
+  void add_piece(std::span<const std::byte> bytes);
   [[nodiscard]] Digest digest() const;
 
  private:

@@ -88,7 +88,7 @@ struct Fingerprint {
 struct ModelDescription {
   Format format = Format::gguf;
   std::string path;          ///< file or folder, as given
-  std::string name;          ///< for people
+  std::string name;          ///< of the file or folder, without suffixes: what people and the catalog call it
   std::string architecture;  ///< `general.architecture`, or the first of `architectures`
   std::string base_model;    ///< same text = same model in another quantization; empty = not known
   std::string quantization;  ///< label for people: "Q4_K_M", "bf16", "fp8"

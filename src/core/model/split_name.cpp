@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <system_error>
-
 namespace dgxmm::model {
 namespace {
 
@@ -12,12 +9,14 @@ constexpr std::size_t kDigits = 5;
 constexpr std::string_view kOf = "-of-";
 constexpr std::size_t kSuffix = 1 + kDigits + kOf.size() + kDigits;  // "-00001-of-00003"
 
-/// 0 when it is not a number.
+/// Of five digits at most; 0 when it is not a number.
 std::uint32_t parse_number(std::string_view digits) {
   std::uint32_t value = 0;
-  const auto* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value);
-  return error == std::errc{} && stop == end ? value : 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return 0;
+    value = value * 10 + static_cast<std::uint32_t>(c - '0');
+  }
+  return value;
 }
 
 }  // namespace

@@ -215,7 +215,12 @@ std::string flag_name(std::string_view name) {
   return result;
 }
 
-bool ListenAddress::loopback() const { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+bool ListenAddress::loopback() const {
+  if (host == "localhost" || host == "::1") return true;
+  // An address, not a name that begins like one.
+  return host.starts_with("127.") &&
+         std::ranges::all_of(host, [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+}
 
 Result<ListenAddress> parse_listen(std::string_view text) {
   const auto colon = text.rfind(':');

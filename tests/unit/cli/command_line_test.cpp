@@ -37,9 +37,26 @@ Error refused(const Arguments& arguments) {
 }
 
 TEST(CommandLine, EverySettingOfLlamaCppByItsOwnName) {
-  const auto fit = parsed<FitCommand>({"fit", "a.gguf", "--ctx-size", "8192", "--parallel", "2", "--cache-type-k", "q8_0",
-                                       "--cache-type-v", "q4_0", "--batch-size", "1024", "--ubatch-size", "256",
-                                       "--flash-attn", "on", "--kv-unified", "--swa-full", "--cache-ram", "64"});
+  const auto fit = parsed<FitCommand>({"fit",
+                                       "a.gguf",
+                                       "--ctx-size",
+                                       "8192",
+                                       "--parallel",
+                                       "2",
+                                       "--cache-type-k",
+                                       "q8_0",
+                                       "--cache-type-v",
+                                       "q4_0",
+                                       "--batch-size",
+                                       "1024",
+                                       "--ubatch-size",
+                                       "256",
+                                       "--flash-attn",
+                                       "on",
+                                       "--kv-unified",
+                                       "--swa-full",
+                                       "--cache-ram",
+                                       "64"});
   engine::DeployRequest expected;
   expected.ctx_size = 8192;
   expected.parallel = 2;
@@ -72,9 +89,9 @@ TEST(CommandLine, ShortNamesAreLeftAloneAfterTheDoubleDash) {
 }
 
 TEST(CommandLine, EverySettingOfVllmByItsOwnName) {
-  const auto fit = parsed<FitCommand>({"fit", "a", "--max-model-len", "1", "--max-num-seqs", "2",
-                                       "--max-num-batched-tokens", "3", "--kv-cache-dtype", "fp8", "--kv-tokens", "4",
-                                       "--enforce-eager", "--engine", "vllm"});
+  const auto fit =
+      parsed<FitCommand>({"fit", "a", "--max-model-len", "1", "--max-num-seqs", "2", "--max-num-batched-tokens", "3",
+                          "--kv-cache-dtype", "fp8", "--kv-tokens", "4", "--enforce-eager", "--engine", "vllm"});
   engine::DeployRequest expected;
   expected.max_model_len = 1;
   expected.max_num_seqs = 2;
@@ -84,6 +101,11 @@ TEST(CommandLine, EverySettingOfVllmByItsOwnName) {
   expected.enforce_eager = true;
   expected.engine = "vllm";
   EXPECT_EQ(fit.request, expected);
+}
+
+TEST(CommandLine, NumbersAreDecimal) {
+  EXPECT_EQ(parsed<FitCommand>({"fit", "m", "-c", "010"}).request.ctx_size, 10);
+  EXPECT_EQ(parsed<FitCommand>({"fit", "m", "--ctx-size=-1"}).request.ctx_size, -1);
 }
 
 TEST(CommandLine, WhatIsNotGivenStaysOpen) {
@@ -101,9 +123,9 @@ TEST(CommandLine, AUnifiedCacheCanBeRefused) {
 }
 
 TEST(CommandLine, EverythingAboutADeployment) {
-  const auto deploy = parsed<DeployCommand>({"deploy", "m.gguf", "--name", "n", "--served-name", "s", "--port", "8081",
-                                             "--priority", "-3", "--pin", "--label", "a=b", "--label", "c=d=e",
-                                             "--no-wait"});
+  const auto deploy =
+      parsed<DeployCommand>({"deploy", "m.gguf", "--name", "n", "--served-name", "s", "--port", "8081", "--priority",
+                             "-3", "--pin", "--label", "a=b", "--label", "c=d=e", "--no-wait"});
   engine::DeployRequest expected;
   expected.model = "m.gguf";
   expected.name = "n";
@@ -215,6 +237,8 @@ TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
                                      {"fit", "m", "-np"},
                                      {"fit", "m", "-c", "many"},
                                      {"fit", "m", "-c", "1.5"},
+                                     {"fit", "m", "-c", "0x10"},
+                                     {"fit", "m", "-c", ""},
                                      {"fit", "m", "-c", "99999999999999999999"},
                                      {"fit", "m", "-ctk", "q7"},
                                      {"fit", "m", "-fa", "maybe"},

@@ -84,7 +84,9 @@ dto::Problem refusal(std::string code) {
 
 class Commands : public CliTest {
  protected:
-  Outcome run_with_daemon(std::vector<std::string> arguments) { return run_at(daemon_.address(), std::move(arguments)); }
+  Outcome run_with_daemon(std::vector<std::string> arguments) {
+    return run_at(daemon_.address(), std::move(arguments));
+  }
   FakeDaemon daemon_;
 };
 
@@ -134,7 +136,8 @@ TEST_F(Commands, SeveralModelsAreOneTable) {
 TEST_F(Commands, FitAsJsonIsTheDocumentAndSeveralAreAList) {
   daemon_.on("POST /fit", fit(true));
   EXPECT_EQ(run_with_daemon({"fit", "smol", "--json"}).out, to_json(fit(true)) + "\n");
-  EXPECT_EQ(run_with_daemon({"--json", "fit", "a", "b"}).out, to_json(std::vector<dto::Fit>{fit(true), fit(true)}) + "\n");
+  EXPECT_EQ(run_with_daemon({"--json", "fit", "a", "b"}).out,
+            to_json(std::vector<dto::Fit>{fit(true), fit(true)}) + "\n");
 }
 
 TEST_F(Commands, APathIsMadeAbsoluteAndANameIsLeftAlone) {
@@ -147,7 +150,8 @@ TEST_F(Commands, APathIsMadeAbsoluteAndANameIsLeftAlone) {
   for (const auto& request : daemon_.requests()) sent.push_back(request.body);
   const auto folder = std::filesystem::canonical(folder_).string();
   std::vector<std::string> expected;
-  for (const auto& model : {std::string{"smol"}, folder + "/local.gguf", folder + "/m.gguf", std::string{"/abs/m.gguf"}}) {
+  for (const auto& model :
+       {std::string{"smol"}, folder + "/local.gguf", folder + "/m.gguf", std::string{"/abs/m.gguf"}}) {
     engine::DeployRequest request;
     request.model = model;
     expected.push_back(to_json(request));
@@ -226,7 +230,8 @@ TEST_F(Commands, SomethingElseAtTheAddressIsNotTakenForTheDaemon) {
 }
 
 TEST_F(Commands, ANewerDaemonMaySayMore) {
-  daemon_.call("GET /version", [](const auto&) { return FakeDaemon::json(R"({"version":"9","commit":"","api":"v1","more":[1]})"); });
+  daemon_.call("GET /version",
+               [](const auto&) { return FakeDaemon::json(R"({"version":"9","commit":"","api":"v1","more":[1]})"); });
   EXPECT_EQ(run_with_daemon({"version"}).out, "dgxmm 1.2.3 (abcdef)\ndaemon at " + daemon_.address() + ": 9\n");
 }
 
@@ -234,7 +239,8 @@ TEST_F(CliTest, VersionWorksWithoutADaemon) {
   const auto outcome = run_cli({"version"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.out, "dgxmm 1.2.3 (abcdef)\n");
-  EXPECT_EQ(run_cli({"version", "--json"}).out, R"({"version":"1.2.3","commit":"abcdef","api":"v1"})" "\n");
+  EXPECT_EQ(run_cli({"version", "--json"}).out, R"({"version":"1.2.3","commit":"abcdef","api":"v1"})"
+                                                "\n");
 }
 
 TEST_F(Commands, AProblemIsASentenceAndAHintOnStderr) {
@@ -350,14 +356,16 @@ TEST_F(Commands, DeployThatDoesNotFitShowsThePlansAndTheLineToRun) {
 TEST_F(Commands, AnEngineThatDiesIsShownWithItsLastLines) {
   daemon_.on("POST /deployments", deployment(1, "chat", "starting"), 201);
   auto failed = deployment(1, "chat", "failed");
-  failed.failure = dto::Failure{"out_of_memory", "the engine ran out of memory", "use a smaller context",
+  failed.failure = dto::Failure{"out_of_memory",
+                                "the engine ran out of memory",
+                                "use a smaller context",
                                 {"ggml: failed to allocate", "\x1b[31mabort"}};
   daemon_.on("GET /deployments/1", failed);
   const auto outcome = run_with_daemon({"deploy", "smol"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, HasSubstr("error: the engine ran out of memory\nhint: use a smaller context\n"
-                                     "last lines of the engine:\n  ggml: failed to allocate\n  \\x1B[31mabort\n"));
+                                     "last lines of the engine:\n  ggml: failed to allocate\n  \\x1b[31mabort\n"));
   const auto json = from_json<dto::Problem>(run_with_daemon({"deploy", "smol", "--json"}).out);
   ASSERT_TRUE(json);
   EXPECT_EQ(json->code, "out_of_memory");
@@ -413,11 +421,12 @@ TEST_F(Commands, PsIsReadableAtEightyColumns) {
   const auto outcome = run_with_daemon({"ps"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.out,
-            "ID  NAME           STATE    MODEL           RESERVED       MEASURED   PORT  IDLE\n"
-            " 1  a-name-that-…  ready    SmolLM2 135M …   2.0 GiB  ~100.0 GiB+?  40000  busy\n"
-            "12  idle           ready    SmolLM2 135M …   2.0 GiB     500.0 MiB  40000    3m\n"
-            "13  new            loading  SmolLM2 135M …   2.0 GiB             ?  40000     -\n"
-            "? not known; +? a part, such as GPU memory, could not be read; ~ from the process tree, without a cgroup\n");
+            "ID  NAME            STATE    MODEL           RESERVED      MEASURED   PORT  IDLE\n"
+            " 1  a-name-that-i…  ready    SmolLM2 135M …   2.0 GiB  ~100.0 GiB+?  40000  busy\n"
+            "12  idle            ready    SmolLM2 135M …   2.0 GiB     500.0 MiB  40000    3m\n"
+            "13  new             loading  SmolLM2 135M …   2.0 GiB             ?  40000     -\n"
+            "? not known; +? a part, such as GPU memory, could not be read; ~ from the\n"
+            "process tree, without a cgroup\n");
   EXPECT_EQ(outcome.err, "1 ended: `dgxmm ps --all` shows it\n");
 }
 
@@ -511,7 +520,7 @@ TEST_F(Commands, LogsPassThroughAPipeAsTheyAre) {
 TEST_F(Commands, LogsOnATerminalCannotControlIt) {
   width_ = 80;
   daemon_.stream("GET /deployments/chat/logs", {"\x1b[2Jx\ty\n"});
-  EXPECT_EQ(run_with_daemon({"logs", "chat"}).out, "\\x1B[2Jx y\n");
+  EXPECT_EQ(run_with_daemon({"logs", "chat"}).out, "\\x1b[2Jx y\n");
 }
 
 TEST_F(Commands, LogsAsJsonAreOneTextALine) {
@@ -519,9 +528,7 @@ TEST_F(Commands, LogsAsJsonAreOneTextALine) {
   EXPECT_EQ(run_with_daemon({"logs", "chat", "--json"}).out, "\"a \\\"b\\\"\"\n\"c\"\n");
 }
 
-TEST_F(Commands, LogsOfNobodyAreAnError) {
-  EXPECT_EQ(run_with_daemon({"logs", "chat"}).exit_code, 1);
-}
+TEST_F(Commands, LogsOfNobodyAreAnError) { EXPECT_EQ(run_with_daemon({"logs", "chat"}).exit_code, 1); }
 
 // --- plan, apply
 
@@ -696,7 +703,8 @@ TEST_F(Commands, ProcessesWithUnknownPartsHaveAFootnote) {
 TEST_F(Commands, CalibrationShowsRecordsAndKills) {
   dto::Calibrations calibrations;
   calibrations.records = {{"0123456789abcdef", "llamacpp ctx_size=4096", gib(2), gib(3), "2026-11-29T21:30:11.042Z"}};
-  calibrations.oom_floors = {{"fedcba", "llamacpp ctx_size=8192", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
+  calibrations.oom_floors = {
+      {"fedcba", "llamacpp ctx_size=8192", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
   daemon_.on("GET /calibration", calibrations);
   const auto outcome = run_with_daemon({"calibration"});
   EXPECT_THAT(outcome.out, HasSubstr("0123456789ab   2.0 GiB  3.0 GiB"));

@@ -2,6 +2,7 @@
 
 #include "fake_daemon.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -51,9 +52,10 @@ TEST_F(CompletionCli, BashAcceptsItsScriptAndCompletes) {
   const auto path = folder_ / "completion.bash";
   std::ofstream{path} << script.out;
   const auto complete = [&](const std::string& words, const std::string& expected) {
-    const auto command = "bash -c 'source " + path.string() + " && COMP_WORDS=(" + words +
-                         ") && COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && _dgxmm && [[ \"${COMPREPLY[*]}\" == \"" + expected +
-                         "\" ]]'";
+    const auto command =
+        fmt::format(R"(bash -c 'source "{}" && COMP_WORDS=({}) && COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)) && _dgxmm &&)"
+                    R"( [[ "${{COMPREPLY[*]}}" == "{}" ]]')",
+                    path.string(), words, expected);
     return std::system(command.c_str());
   };
   EXPECT_EQ(complete("dgxmm dep", "deploy"), 0);

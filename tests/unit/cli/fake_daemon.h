@@ -8,7 +8,6 @@
 #include "cli/session.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <deque>
@@ -21,6 +20,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -30,7 +30,9 @@ namespace dgxmm::cli {
 class ScriptedStream final : public ports::BodyStream {
  public:
   ScriptedStream(net::AsioEventLoop* loop, std::deque<std::string> pieces, bool stays_open)
-      : loop_(loop), pieces_(std::move(pieces)), stays_open_(stays_open) {}
+      : loop_(loop),
+        pieces_(std::move(pieces)),
+        stays_open_(stays_open) {}
 
   ports::Task<std::optional<std::string>> next() override {
     if (pieces_.empty()) {
@@ -74,12 +76,12 @@ class FakeDaemon final : public ports::HttpHandler {
   void on(const std::string& route, const T& document, int status = 200) {
     call(route, Route{[text = to_json(document), status](const auto&) { return json(text, status); }});
   }
-  void stream(const std::string& route, std::deque<std::string> pieces, bool stays_open = false) {
+  void stream(const std::string& route, const std::deque<std::string>& pieces, bool stays_open = false) {
     call(route, Route{[this, pieces, stays_open](const auto&) {
-         ports::HttpResponse response;
-         response.stream = std::make_unique<ScriptedStream>(&loop_, pieces, stays_open);
-         return response;
-       }});
+           ports::HttpResponse response;
+           response.stream = std::make_unique<ScriptedStream>(&loop_, pieces, stays_open);
+           return response;
+         }});
   }
 
   static ports::HttpResponse json(std::string text, int status = 200) {
@@ -144,6 +146,9 @@ struct Outcome {
 
 /// Runs commands with no settings but those of the test.
 class CliTest : public testing::Test {
+ public:
+  ~CliTest() override { std::filesystem::remove_all(folder_); }
+
  protected:
   CliTest() {
     folder_ = std::filesystem::temp_directory_path() / ("dgxmm_cli_" + std::to_string(::getpid()));
@@ -155,7 +160,6 @@ class CliTest : public testing::Test {
     composition_.version = "1.2.3";
     composition_.commit = "abcdef";
   }
-  ~CliTest() override { std::filesystem::remove_all(folder_); }
 
   /// Without a daemon: nobody can listen at port 0.
   Outcome run_cli(std::vector<std::string> arguments) { return run_at("127.0.0.1:0", std::move(arguments)); }

@@ -20,8 +20,7 @@ class OneModel final : public ports::ModelFiles {
     description.path = path;
     description.name = "small";
     description.architecture = "llama";
-    const model::Attention attention{
-        .n_head = 9, .n_head_kv = 3, .key_length = 64, .value_length = 64};
+    const model::Attention attention{.n_head = 9, .n_head_kv = 3, .key_length = 64, .value_length = 64};
     description.layers.assign(2, {.attention = attention, .recurrent = {}, .feed_forward_length = 1536});
     description.embedding_length = 576;
     description.vocabulary = 49152;
@@ -108,8 +107,8 @@ TEST_F(Offline, SettingsApply) {
 TEST_F(Offline, BudgetShowsEveryQuantity) {
   const auto outcome = run_cli({"budget"});
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const auto* name : {"total", "safety margin", "os reserve", "usable", "committed", "used", "managed", "ready gap",
-                           "external", "free for new"}) {
+  for (const auto* name : {"total", "safety margin", "os reserve", "usable", "committed", "used", "managed",
+                           "ready gap", "external", "free for new"}) {
     EXPECT_NE(outcome.out.find(name), std::string::npos) << name;
   }
 }

@@ -54,7 +54,7 @@ TEST(Table, CellsCannotControlTheTerminal) {
   const auto text = table.render(80);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(text.find('\a'), std::string::npos);
-  EXPECT_NE(text.find("\\x1B[2Jx\\x0Ay\\xFF"), std::string::npos) << text;
+  EXPECT_NE(text.find("\\x1b[2Jx\\x0ay\\xff"), std::string::npos) << text;
 }
 
 TEST(Table, NotesStandBelowTheirRow) {

@@ -1,11 +1,20 @@
 # shellcheck shell=bash
 # Lists of the repository's own files, each ended by a NUL byte.
 
-cpp_files() { find src tests bench thirdparty \( -name '*.h' -o -name '*.cpp' \) -type f -print0; }
+existing() {
+  local folder
+  for folder in "$@"; do [ ! -d "$folder" ] || printf '%s\n' "$folder"; done
+}
+
+cpp_files() {
+  local folders
+  mapfile -t folders < <(existing src tests bench thirdparty)
+  find "${folders[@]}" \( -name '*.h' -o -name '*.cpp' \) -type f -print0
+}
 
 shell_files() {
-  local folders=(tools)
-  [ ! -d packaging ] || folders+=(packaging)
+  local folders
+  mapfile -t folders < <(existing tools packaging)
   printf '%s\0' dev .ci/run
   find "${folders[@]}" -name '*.sh' -type f -print0
 }

@@ -123,7 +123,7 @@ std::vector<HostileHead> hostile_heads() {
       {"bare_line_feed", "GET / HTTP/1.1\nHost: a\n\n", "bad_request"},
       {"bare_line_feed_in_header", start + "X-A: b\nX-C: d\r\n\r\n", "bad_request"},
       {"bare_return", start + "X-A: b\rX-C: d\r\n\r\n", "bad_request"},
-      {"nul", start + std::string("X-A: b\0c\r\n\r\n", 12), "bad_request"},
+      {"nul", start + "X-A: b" + std::string(1, '\0') + "c\r\n\r\n", "bad_request"},
       {"escape_character", start + "X-A: \x1b[2J\r\n\r\n", "bad_request"},
       {"folded_line", start + "X-A: b\r\n c\r\n\r\n", "bad_request"},
       {"folded_with_tab", start + "X-A: b\r\n\tc\r\n\r\n", "bad_request"},
@@ -145,7 +145,7 @@ std::vector<HostileHead> hostile_heads() {
       {"empty_first_line", "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "bad_request"},
       {"only_empty_lines", "\r\n\r\n\r\n", "bad_request"},
       {"a_response", "HTTP/1.1 200 OK\r\nHost: a\r\n\r\n", "bad_request"},
-      {"tls", "\x16\x03\x01\x02\x00\x01\x00\x01", "bad_request"},
+      {"tls", "\x16\x03\x01\x02\x01\x01\xFC\x03\x03", "bad_request"},
       {"head_without_end", start + "X: " + std::string(kHeadLimit, 'x'), "head_too_large"},
       {"first_line_without_end", "GET /" + std::string(kHeadLimit, 'x'), "head_too_large"},
   };

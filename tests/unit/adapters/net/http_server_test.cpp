@@ -172,7 +172,8 @@ Task<ports::HttpResponse> throws_later(AsioEventLoop* loop) {
 TEST(HttpServer, AnExceptionOfTheHandlerIsA500AndTheConnectionGoesOn) {
   ServerUnderTest server([](AsioEventLoop* loop, ports::HttpRequest request) {
     if (request.path == "/throw") throw std::runtime_error("expected by the test");
-    return request.path == "/later" ? throws_later(loop) : echo(loop, std::move(request));
+    if (request.path == "/later") return throws_later(loop);
+    return echo(loop, std::move(request));
   });
   auto client = RawSocket::to_port(server.port);
   for (const std::string path : {"/throw", "/later"}) {
@@ -186,13 +187,15 @@ TEST(HttpServer, AnExceptionOfTheHandlerIsA500AndTheConnectionGoesOn) {
   EXPECT_THAT(client.read_answer(), StartsWith("HTTP/1.1 200 "));
 }
 
+Task<ports::HttpResponse> no_content() {
+  ports::HttpResponse response;
+  response.status = 204;
+  response.body = "ignored";
+  co_return response;
+}
+
 TEST(HttpServer, AnAnswerWithoutContentHasNoFraming) {
-  ServerUnderTest server([](AsioEventLoop*, ports::HttpRequest) -> Task<ports::HttpResponse> {
-    ports::HttpResponse response;
-    response.status = 204;
-    response.body = "ignored";
-    co_return response;
-  });
+  ServerUnderTest server([](AsioEventLoop*, const ports::HttpRequest&) { return no_content(); });
   auto client = RawSocket::to_port(server.port);
   client.send(kGet + kGet);
   for (int i = 0; i < 2; ++i) {
@@ -202,7 +205,7 @@ TEST(HttpServer, AnAnswerWithoutContentHasNoFraming) {
 
 /// A handler that answers everything with one stream.
 ScriptedHandler::Handle streaming(ScriptedStream::Next next, std::promise<void>* destroyed = nullptr) {
-  return [next = std::move(next), destroyed](AsioEventLoop*, ports::HttpRequest) {
+  return [next = std::move(next), destroyed](AsioEventLoop*, const ports::HttpRequest&) {
     ports::HttpResponse response;
     response.headers.emplace_back("Content-Type", "text/event-stream");
     response.stream = std::make_unique<ScriptedStream>(next, destroyed);
@@ -422,27 +425,26 @@ TEST(HttpServer, RefusesConnectionsAboveItsLimitAndRecovers) {
   EXPECT_THAT(fourth.read_answer(), StartsWith("HTTP/1.1 200 "));
 }
 
+Task<std::optional<std::string>> event_when(ports::Wakeup* wakeup, const bool* happened) {
+  while (!*happened) co_await wakeup->wait_for(1h);
+  std::optional<std::string> piece{"event"};
+  co_return piece;
+}
+
 TEST(HttpServer, ManyListenersGetTheirEventsAndLeave) {
   // Two descriptors of this process each.
   constexpr std::size_t kListeners = 200;
   std::vector<std::promise<void>> destroyed(kListeners);
-  std::atomic<std::size_t> made = 0;
+  std::size_t made = 0;
   std::unique_ptr<ports::Wakeup> wakeup;
-  std::atomic<bool> event = false;
+  bool happened = false;
   ServerUnderTest server([&](AsioEventLoop* loop, ports::HttpRequest request) {
     if (!wakeup) wakeup = loop->make_wakeup();
-    return streaming(
-        [&](int call) {
-          return [](int number, ports::Wakeup* w, std::atomic<bool>* sent) -> Task<std::optional<std::string>> {
-            std::optional<std::string> piece;
-            if (number == 0) piece = "hello";
-            if (number == 1) piece = "event";
-            while (number == 1 && !*sent) co_await w->wait_for(1h);
-            while (number > 1) co_await w->wait_for(1h);
-            co_return piece;
-          }(call, wakeup.get(), &event);
-        },
-        &destroyed[made++])(loop, std::move(request));
+    const auto next = [&](int call) {
+      if (call == 0) return one_of("hello");
+      return call == 1 ? event_when(wakeup.get(), &happened) : wait_forever(wakeup.get());
+    };
+    return streaming(next, &destroyed[made++])(loop, std::move(request));
   });
   std::vector<RawSocket> clients;
   for (std::size_t i = 0; i < kListeners; ++i) {
@@ -452,7 +454,7 @@ TEST(HttpServer, ManyListenersGetTheirEventsAndLeave) {
   }
   EXPECT_EQ(server.on_loop([&] { return server.server.connections(); }), kListeners);
   server.loop.post([&] {
-    event = true;
+    happened = true;
     wakeup->notify_all();
   });
   for (auto& client : clients) EXPECT_THAT(client.read_until("event\r\n"), EndsWith("event\r\n"));

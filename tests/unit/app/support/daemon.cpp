@@ -1,5 +1,7 @@
 #include "unit/app/support/daemon.h"
 
+#include "base/log.h"
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -15,6 +17,7 @@ ports::Task<> answer(ports::HttpHandler& api, ports::HttpRequest request, Pendin
 }  // namespace
 
 World::World() {
+  log::set_level(log::Level::error);
   for (const auto* path : {"/models/a.gguf", "/models/b.gguf"}) models.models[path] = small_model(path);
 }
 
@@ -92,15 +95,18 @@ void Daemon::expect_state(DeploymentId id, deployment::State state) {
     return deployment != nullptr && deployment->state == state;
   });
   const auto* deployment = service->table.find(id);
-  EXPECT_TRUE(reached) << "it is "
-                       << (deployment == nullptr ? "removed" : deployment::name_of(deployment->state)) << ", not "
-                       << deployment::name_of(state);
+  EXPECT_TRUE(reached) << "it is " << (deployment == nullptr ? "removed" : deployment::name_of(deployment->state))
+                       << ", not " << deployment::name_of(state);
 }
 
 std::vector<std::string> Daemon::events(std::int64_t after) {
   std::vector<std::string> result;
   for (const auto& event : service->events.after(after, 1000)) result.push_back(event.type + ": " + event.message);
   return result;
+}
+
+std::string path_of(DeploymentId id, const std::string& rest) {
+  return "/api/v1/deployments/" + std::to_string(id.value) + rest;
 }
 
 ports::HttpRequest make_request(std::string method, std::string target, std::string body) {

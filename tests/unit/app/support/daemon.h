@@ -70,6 +70,8 @@ class Daemon {
   bool killed_ = false;
 };
 
+/// "/api/v1/deployments/7" + rest
+std::string path_of(DeploymentId id, const std::string& rest = {});
 ports::HttpRequest make_request(std::string method, std::string target, std::string body = {});
 boost::json::value json_of(const ports::HttpResponse& response);
 /// The member of a problem document, "" when it has none.

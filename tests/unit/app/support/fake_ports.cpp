@@ -197,6 +197,7 @@ ports::Task<Result<ports::Instance>> FakeRuntime::start(ports::InstanceSpec spec
   engine.script = script;
   engine.started = clock_.steady();
   engines_[pid] = std::move(engine);
+  if (script.start_returns_after.count() > 0) co_await loop_->sleep_for(script.start_returns_after);
   co_return instance;
 }
 
@@ -233,7 +234,8 @@ ports::Task<ports::ExitStatus> FakeRuntime::wait(ports::Instance instance) {
     }
     auto until_death = std::chrono::duration_cast<milliseconds>(std::chrono::hours{1000});
     if (engine.script.dies_after.count() >= 0) {
-      until_death = std::chrono::duration_cast<milliseconds>(engine.started + engine.script.dies_after - clock_.steady());
+      until_death =
+          std::chrono::duration_cast<milliseconds>(engine.started + engine.script.dies_after - clock_.steady());
     }
     co_await changed_->wait_for(until_death);
   }
@@ -257,7 +259,7 @@ ports::Task<Result<void>> FakeRuntime::stop(ports::Instance instance, millisecon
 
 std::optional<memory::Measured> FakeRuntime::measure(const ports::Instance& instance) {
   const auto found = engines_.find(instance.pid);
-  if (found == engines_.end()) return std::nullopt;
+  if (found == engines_.end() || found->second.instance != instance) return std::nullopt;
   const auto& engine = found->second;
   if (engine.ended && clock_.steady() >= *engine.ended + engine.script.memory_lingers) return std::nullopt;
   return engine.script.holds;
@@ -290,7 +292,8 @@ ports::Task<Result<ports::HttpReply>> FakeHttpClient::call(ports::HttpCall reque
     const bool other = engine->script.answers == EngineScript::Answers::as_another;
     reply.body = fmt::format(R"({{"object":"list","data":[{{"id":"{}"}}]}})", other ? "another" : *std::next(alias));
   } else if (request.path == "/metrics") {
-    reply.body = fmt::format("llamacpp:requests_processing {}\nllamacpp:requests_deferred 0\n", engine->script.requests);
+    reply.body =
+        fmt::format("llamacpp:requests_processing {}\nllamacpp:requests_deferred 0\n", engine->script.requests);
   } else {
     reply.status = 404;
   }
@@ -314,11 +317,18 @@ Result<host::Meminfo> FakeHostProbe::meminfo() {
   return meminfo;
 }
 
-std::vector<host::ProcessRow> FakeHostProbe::processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) {
+std::vector<host::ProcessRow> FakeHostProbe::processes(std::size_t limit,
+                                                       const std::vector<std::int64_t>& exclude_pids) {
   last_excluded = exclude_pids;
   std::vector<host::ProcessRow> rows;
   if (limit > 0) {
-    rows.push_back({.pid = 77, .user = "jo", .command = "python train.py", .container = {}, .held = held_by_others, .rss = {}, .gpu = {}});
+    rows.push_back({.pid = 77,
+                    .user = "jo",
+                    .command = "python train.py",
+                    .container = {},
+                    .held = held_by_others,
+                    .rss = {},
+                    .gpu = {}});
   }
   return rows;
 }

@@ -64,6 +64,7 @@ class FakeEngineLogs final : public ports::EngineLogs {
 struct EngineScript {
   std::optional<Error> start_error;
   std::chrono::milliseconds start_takes{10};
+  std::chrono::milliseconds start_returns_after{0};  ///< it exists already, and the daemon has not heard of it yet
   std::chrono::milliseconds loading_takes{3000};
   enum class Answers {
     normally,
@@ -77,7 +78,7 @@ struct EngineScript {
   ports::ExitStatus death{.exit_code = 1, .signal = {}, .evidence = {}};
   std::vector<std::string> log;
   std::chrono::milliseconds stop_takes{100};
-  bool survives_stop = false;                    ///< stuck in the kernel
+  bool survives_stop = false;                   ///< stuck in the kernel
   std::chrono::milliseconds memory_lingers{0};  ///< between its end and the return of what it held
 };
 

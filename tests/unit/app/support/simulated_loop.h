@@ -54,7 +54,8 @@ class SimulatedLoop final : public ports::EventLoop {
   /// Lets that much time pass.
   void run_for(std::chrono::milliseconds duration);
   /// Runs until `done`; false when it still is not after `limit`.
-  [[nodiscard]] bool run_until(const std::function<bool()>& done, std::chrono::milliseconds limit = std::chrono::minutes{30});
+  [[nodiscard]] bool run_until(const std::function<bool()>& done,
+                               std::chrono::milliseconds limit = std::chrono::minutes{30});
   /// Runs a task to its end and returns what it returns; throws when it does not end.
   template <class T>
   T run(ports::Task<T> task) {

@@ -55,7 +55,7 @@ TEST(ModelFuzzReplay, HfConfigHoldsItsPromises) {
 
 TEST(ModelFuzzReplay, TheSeedsReachTheEndOfTheReaders) {
   const auto bytes = gguf_seeds().front().bytes;
-  EXPECT_TRUE(model::parse_gguf("seed", bytes_of(bytes), bytes.size()));
+  EXPECT_TRUE(model::parse_gguf("seed", bytes.size(), reader_of(bytes)));
   const auto tensors = safetensors_seeds().front().bytes;
   EXPECT_TRUE(model::parse_safetensors("seed", bytes_of(tensors), tensors.size()));
   EXPECT_TRUE(model::parse_hf_config("seed", hf_config_seeds().at(0).bytes));

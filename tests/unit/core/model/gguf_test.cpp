@@ -1,9 +1,12 @@
 #include "core/model/gguf.h"
 
+#include "tools/byte_reader.h"
 #include "tools/gguf_writer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
@@ -13,11 +16,9 @@ namespace {
 using testing::GgmlType;
 using testing::GgufWriter;
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span{text}); }
-
-/// Parses with the whole header in the window and the tensor data only claimed.
+/// Parses a file of which only the header is there; its tensor data is only claimed.
 Result<GgufHeader> parse(const std::string& header, std::uint64_t file_size) {
-  return parse_gguf("m.gguf", bytes_of(header), file_size);
+  return parse_gguf("m.gguf", file_size, testing::reader_of(header));
 }
 Result<GgufHeader> parse(const GgufWriter& w) { return parse(w.header(), w.file_size()); }
 
@@ -170,13 +171,52 @@ TEST(Gguf, EveryTruncationOfTheHeaderIsNamedHalfDownloaded) {
   }
 }
 
-TEST(Gguf, AWindowThatIsTooSmallAsksForMoreAtEveryLength) {
+TEST(Gguf, AFileThatIsCutWhileItIsReadIsHalfDownloadedAtEveryLength) {
   const auto w = small_model();
   const auto header = w.header();
   for (std::size_t size = 0; size < header.size(); ++size) {
-    ASSERT_EQ(code(parse(header.substr(0, size), w.file_size())), kNeedMoreBytes) << size;
+    const auto result = parse(header.substr(0, size), w.file_size());
+    ASSERT_EQ(code(result), "model_incomplete") << size;
+    ASSERT_NE(message(result).find(fmt::format("at {} bytes", size)), std::string::npos) << message(result);
   }
-  EXPECT_TRUE(parse(header, w.file_size()));
+}
+
+TEST(Gguf, HowTheBytesArriveMakesNoDifference) {
+  const auto w = testing::dense_gguf({.n_vocab = 20'000});  // larger than the buffer
+  const auto header = w.header();
+  const auto whole = parse(w);
+  ASSERT_TRUE(whole) << message(whole);
+  for (const std::size_t most : {std::size_t{7}, std::size_t{1000}, std::size_t{100'001}}) {
+    const auto read = testing::reader_of(header);
+    std::size_t largest = 0;
+    const auto pieces = parse_gguf("m.gguf", w.file_size(), [&](std::uint64_t offset, std::span<std::byte> into) {
+      largest = std::max(largest, into.size());
+      return read(offset, into.first(std::min(into.size(), most)));
+    });
+    ASSERT_TRUE(pieces) << message(pieces);
+    EXPECT_EQ(pieces->digest, whole->digest);
+    EXPECT_EQ(pieces->array("tokenizer.ggml.tokens")->count, 20'000U);
+    EXPECT_LE(largest, 128U * 1024) << "memory does not grow with the header";
+  }
+}
+
+TEST(Gguf, AFailingReadIsPassedOn) {
+  const auto result = parse_gguf("m.gguf", 1000, [](std::uint64_t, std::span<std::byte>) -> Result<std::size_t> {
+    return fail("bad_model_file", "input/output error");
+  });
+  EXPECT_EQ(message(result), "input/output error");
+}
+
+TEST(Gguf, NothingBehindTheHeaderIsAskedFor) {
+  const auto w = testing::dense_gguf();
+  std::uint64_t end = 0;
+  const auto header = w.header();
+  const auto read = testing::reader_of(header);
+  ASSERT_TRUE(parse_gguf("m.gguf", w.file_size(), [&](std::uint64_t offset, std::span<std::byte> into) {
+    end = std::max(end, offset + into.size());
+    return read(offset, into);
+  }));
+  EXPECT_LE(end, header.size() + 128 * 1024);
 }
 
 TEST(Gguf, MissingTensorDataTellsExpectedAndActualSize) {
@@ -220,15 +260,31 @@ TEST(Gguf, ClaimedCountsAreBoundedBeforeAnythingIsAllocated) {
   EXPECT_EQ(code(parse(GgufWriter{}.claim_tensors(262'144))), "model_incomplete");
 }
 
-TEST(Gguf, AHeaderLargerThan256MiBIsRefused) {
+TEST(Gguf, AHeaderLargerThan256MiBIsRefusedWhenThatMuchIsRead) {
+  constexpr std::uint64_t kHole = 64 * 1024 * 1024;
   GgufWriter w;
-  const std::uint64_t length = kMaxGgufHeaderBytes;
-  std::string payload(8, '\0');
-  std::memcpy(payload.data(), &length, 8);
-  w.key_raw("text", 8, payload);
-  const auto result = parse(w.header(), std::uint64_t{1} << 40);
+  for (int i = 0; i < 5; ++i) {
+    std::string length(8, '\0');
+    std::memcpy(length.data(), &kHole, 8);
+    w.key_raw("text" + std::to_string(i), 8, length);
+  }
+  // The keys as they are, each with a text of 64 MiB behind its length whose bytes nobody looks at.
+  const auto keys = w.header();
+  const std::size_t key_size = (keys.size() - 24) / 5;
+  std::uint64_t read_bytes = 0;
+  const auto result = parse_gguf("m.gguf", std::uint64_t{1} << 40,
+                                 [&](std::uint64_t offset, std::span<std::byte> into) -> Result<std::size_t> {
+                                   read_bytes += into.size();
+                                   for (std::uint64_t i = 0; i < keys.size(); ++i) {
+                                     const auto at = i < 24 ? i : i + (i - 24) / key_size * kHole;
+                                     if (at >= offset && at - offset < into.size())
+                                       into[at - offset] = static_cast<std::byte>(keys[i]);
+                                   }
+                                   return into.size();
+                                 });
   EXPECT_EQ(code(result), "bad_model_file");
   EXPECT_NE(message(result).find("256 MiB"), std::string::npos) << message(result);
+  EXPECT_LE(read_bytes, kMaxGgufHeaderBytes + 256 * 1024);
 }
 
 TEST(Gguf, G5_TheAlignmentIsASmallPowerOfTwo) {

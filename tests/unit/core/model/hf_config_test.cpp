@@ -132,7 +132,7 @@ TEST(HfConfig, ContradictionsNameBothSides) {
 TEST(HfConfig, WhatIsNotJsonIsTold) {
   for (const auto& text :
        {std::string{}, std::string{"{"}, std::string{"[]"}, std::string{"null"}, std::string{"\xff\xfe"},
-        std::string(10'000'000, '['), R"({"a":)" + std::string(100'000, '{')}) {
+        testing::repeated('[', 10'000'000), R"({"a":)" + testing::repeated('{', 100'000)}) {
     EXPECT_EQ(code(parse(text)), "bad_model_file");
   }
 }

@@ -118,8 +118,8 @@ TEST(Safetensors, HeadersThatContradictThemselvesAreRefused) {
 }
 
 TEST(Safetensors, NestingAndNamesAreBounded) {
-  EXPECT_EQ(code(parse(std::string(10'000'000, '['), 0)), "bad_model_file");
-  EXPECT_EQ(code(parse("{\"a\":" + std::string(10'000'000, '{'), 0)), "bad_model_file");
+  EXPECT_EQ(code(parse(testing::repeated('[', 10'000'000), 0)), "bad_model_file");
+  EXPECT_EQ(code(parse("{\"a\":" + testing::repeated('{', 10'000'000), 0)), "bad_model_file");
   EXPECT_EQ(code(parse("{" + tensor("F32", "[1]", "[0,4]", std::string(5000, 'n')) + "}", 4)), "bad_model_file");
   EXPECT_EQ(code(parse(one(std::string(1'000'000, 'F'), "[1]", "[0,4]"), 4)), "bad_model_file");
 }

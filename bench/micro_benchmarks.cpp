@@ -1,0 +1,145 @@
+// What the parts of an answer cost, without processes and files around them.
+#include "bench/models.h"
+#include "core/engine/config.h"
+#include "core/memory/budget.h"
+#include "core/memory/estimate.h"
+#include "core/model/gguf.h"
+#include "core/model/gguf_description.h"
+#include "core/planner/plans.h"
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dgxmm::bench {
+namespace {
+
+using engine::EngineConfig;
+using engine::LlamaCppConfig;
+using memory::Placement;
+
+template <class T>
+T checked(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+
+/// A file's header, and how long the file would be.
+struct Header {
+  std::string bytes;
+  std::uint64_t file_size = 0;
+
+  explicit Header(const testing::DenseGguf& shape) {
+    const auto writer = testing::dense_gguf(shape);
+    bytes = writer.header();
+    file_size = writer.file_size();
+  }
+  [[nodiscard]] Result<model::GgufHeader> parse() const {
+    const auto read = [this](std::uint64_t offset, std::span<std::byte> into) -> Result<std::size_t> {
+      const auto piece = std::as_bytes(std::span{bytes}).subspan(offset);
+      std::memcpy(into.data(), piece.data(), std::min(into.size(), piece.size()));
+      return std::min(into.size(), piece.size());
+    };
+    return model::parse_gguf("model.gguf", file_size, read);
+  }
+};
+
+model::ModelDescription describe(const testing::DenseGguf& shape) {
+  const Header header{shape};
+  const std::vector parts{
+      model::GgufPart{.path = "model.gguf", .size = header.file_size, .header = checked(header.parse())}};
+  return checked(model::describe_gguf("model.gguf", "model", parts));
+}
+
+const model::ModelDescription& model_8b() {
+  static const auto kModel = describe(large_vocabulary());
+  return kModel;
+}
+
+Result<memory::Estimate> estimate(const EngineConfig& config) {
+  return memory::estimate(model_8b(), config, {}, Placement::gpu);
+}
+
+void parse_header(benchmark::State& state, const testing::DenseGguf& shape) {
+  const Header header{shape};
+  for (auto _ : state) benchmark::DoNotOptimize(checked(header.parse()));
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(header.bytes.size()));
+}
+BENCHMARK_CAPTURE(parse_header, 49k_vocabulary, small_vocabulary())->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(parse_header, 150k_vocabulary, large_vocabulary())->Unit(benchmark::kMicrosecond);
+
+void describe_parsed_header(benchmark::State& state) {
+  const Header header{large_vocabulary()};
+  const std::vector parts{
+      model::GgufPart{.path = "model.gguf", .size = header.file_size, .header = checked(header.parse())}};
+  for (auto _ : state) benchmark::DoNotOptimize(checked(model::describe_gguf("model.gguf", "model", parts)));
+}
+BENCHMARK(describe_parsed_header)->Unit(benchmark::kMicrosecond);
+
+void estimate_described_model(benchmark::State& state) {
+  const EngineConfig config = LlamaCppConfig{.ctx_size = 32'768};
+  for (auto _ : state) benchmark::DoNotOptimize(checked(estimate(config)));
+}
+BENCHMARK(estimate_described_model)->Unit(benchmark::kMicrosecond);
+
+/// What a search over configurations costs: contexts times slots times cache types.
+void estimate_500_configurations(benchmark::State& state) {
+  std::vector<EngineConfig> configurations;
+  for (std::int64_t context = 1; context <= 25; ++context) {
+    for (std::int64_t parallel = 1; parallel <= 10; ++parallel) {
+      for (const auto type : {engine::CacheType::f16, engine::CacheType::q8_0}) {
+        configurations.emplace_back(LlamaCppConfig{
+            .ctx_size = context * 1024 * parallel, .parallel = parallel, .cache_type_k = type, .cache_type_v = type});
+      }
+    }
+  }
+  if (configurations.size() != 500) throw std::logic_error("not 500 configurations");
+  for (auto _ : state) {
+    Bytes smallest = gib(1'000'000);
+    for (const auto& config : configurations) smallest = std::min(smallest, checked(estimate(config)).total);
+    benchmark::DoNotOptimize(smallest);
+  }
+}
+BENCHMARK(estimate_500_configurations)->Unit(benchmark::kMillisecond);
+
+/// A full host: every deployment is ready and idle, and the request needs several of them stopped.
+planner::PlanInput crowded_host(std::int64_t deployments) {
+  planner::PlanInput input{.mem_total = gib(128)};
+  const Bytes size = scale_up(gib(116), 1, deployments);  // 128 less margin and reserve, shared by all
+  for (std::int64_t i = 1; i <= deployments; ++i) {
+    input.deployments.push_back(
+        {.memory = {.id = {i},
+                    .state = deployment::State::ready,
+                    .reserved = size,
+                    .measured = memory::Measured{.anon = size, .kernel = Bytes{}, .shmem = Bytes{}, .gpu = Bytes{}}},
+         .name = fmt::format("model-{}", i),
+         .priority = i % 3,
+         .pinned = i % 7 == 0,
+         .busy = i % 5 == 0,
+         .idle_since = std::chrono::minutes{i}});
+  }
+  input.mem_available = gib(12);
+  input.config = LlamaCppConfig{.ctx_size = 131'072};
+  input.priority = 2;
+  return input;
+}
+
+void make_plans(benchmark::State& state) {
+  const auto input = crowded_host(state.range(0));
+  if (checked(planner::make_plans(input, estimate)).fits_now) throw std::logic_error("the request fits without plans");
+  for (auto _ : state) benchmark::DoNotOptimize(checked(planner::make_plans(input, estimate)));
+}
+BENCHMARK(make_plans)->ArgName("deployments")->Arg(1)->Arg(50)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace dgxmm::bench

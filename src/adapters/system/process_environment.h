@@ -1,0 +1,12 @@
+#pragma once
+
+namespace dgxmm::system {
+
+/// Tells systemd that the service is up or going down; does nothing when it was not started by systemd.
+void notify_ready();
+void notify_stopping();
+
+/// Raises the soft limit of open descriptors: each listener to events is one, and 1,024 are the usual default.
+void allow_many_descriptors();
+
+}  // namespace dgxmm::system
