@@ -40,7 +40,11 @@ class Figure:
 
     def row(self):
         verdict = "yes" if self.ok else "**no**"
-        return f"| {self.what} | ≤ {self.limit:g} {self.unit} | {self.measured:.3g} {self.unit} | {self.detail} | {verdict} |"
+        return f"| {self.what} | ≤ {self.limit:g} {self.unit} | {digits(self.measured)} {self.unit} | {self.detail} | {verdict} |"
+
+
+def digits(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def quantile(values, q):
@@ -49,7 +53,7 @@ def quantile(values, q):
 
 
 def spread(values, unit):
-    return f"p95 {quantile(values, 0.95):.3g} {unit}, least {min(values):.3g} {unit}, {len(values)} runs"
+    return f"p95 {digits(quantile(values, 0.95))} {unit}, least {digits(min(values))} {unit}, {len(values)} runs"
 
 
 # --- whole processes ---------------------------------------------------------------------------------------------------
@@ -193,7 +197,7 @@ def micro_rows(folder):
     for name, aggregates in by_name.items():
         median = aggregates["median"]
         rate = f"{median['bytes_per_second'] / 1e9:.2g} GB/s" if "bytes_per_second" in median else ""
-        yield f"| {name} | {median['cpu_time']:.3g} {median['time_unit']} | {rate} |"
+        yield f"| {name} | {digits(median['cpu_time'])} {median['time_unit']} | {rate} |"
 
 
 def value_of(file, key):
@@ -210,13 +214,15 @@ def report(figures, micro, folder, load):
     memory_gib = int(value_of("/proc/meminfo", "MemTotal").split()[0]) / 1024 / 1024
     cpu = value_of("/proc/cpuinfo", "model name") if platform.machine() == "x86_64" else platform.machine()
     busy = " (**busy**: wall times include waiting for a core)" if load[0] > os.cpu_count() / 2 else ""
+    niceness = os.nice(0)
+    priority = f"; measured with niceness {niceness}" if niceness else ""
     lines = [
         "# Benchmark results", "",
         "Written by `./dev bench`. Whole processes: median against the limit, files in the page cache.", "",
         f"- date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
         f"- commit: {os.environ.get('DGXMM_COMMIT') or 'unknown'} (\"+\": with changes), build type {build_type(folder)}",
         f"- machine: {cpu}, {os.cpu_count()} cores, {memory_gib:.1f} GiB, Linux {platform.release()}",
-        f"- load average before: {load[0]:.2f}{busy}", "",
+        f"- load average before: {load[0]:.2f}{busy}{priority}", "",
         "## Limits", "",
         "| what | limit | measured | detail | kept |", "| --- | --- | --- | --- | --- |",
         *(figure.row() for figure in figures), "",

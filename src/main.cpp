@@ -1,10 +1,4 @@
 // The composition root: the only place that knows both the services and what they run on.
-#include <cstdio>
-#include <filesystem>
-#include <memory>
-
-#include <fmt/format.h>
-
 #include "adapters/host/proc_host_probe.h"
 #include "adapters/modelfs/model_files.h"
 #include "adapters/net/asio_event_loop.h"
@@ -21,6 +15,12 @@
 #include "app/service/service.h"
 #include "base/log.h"
 #include "cli/cli.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
 
 namespace {
 
@@ -53,13 +53,18 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   system::allow_many_descriptors();
   if (settings.state_dir.empty()) settings.state_dir = settings_file::default_state_dir();
   if (settings.state_dir.empty()) {
-    return report({"state_unusable", "there is no place for the state: HOME is not set", "give --state-dir FOLDER", {}});
+    return report(
+        {"state_unusable", "there is no place for the state: HOME is not set", "give --state-dir FOLDER", {}});
   }
   const auto store = store::SqliteStore::open(settings.state_dir);
   if (!store) return report(store.error());
   std::error_code error;
   std::filesystem::create_directories(settings.state_dir + "/logs", error);
-  if (error) return report({"state_unusable", fmt::format("cannot make {}/logs: {}", settings.state_dir, error.message()), {}, settings.state_dir});
+  if (error)
+    return report({"state_unusable",
+                   fmt::format("cannot make {}/logs: {}", settings.state_dir, error.message()),
+                   {},
+                   settings.state_dir});
 
   // Everything below is destroyed before the loop: its tasks have ended by then.
   net::AsioEventLoop* running_loop = nullptr;
@@ -74,12 +79,13 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   net::AsioHttpClient http{loop};
   process::FileEngineLogs logs{settings.engine_log_mib * 1024 * 1024};
   system::HeldTcpPorts tcp_ports;
-  service::Service service{{.host = probe,
-                            .model_files = models,
-                            .store = **store,
-                            .world = {.runtime = runtime, .http = http, .logs = logs, .tcp_ports = tcp_ports, .loop = loop, .clock = clock}},
-                           settings,
-                           {.state_dir = settings.state_dir, .instance_prefix = instance_prefix(settings.state_dir)}};
+  service::Service service{
+      {.host = probe,
+       .model_files = models,
+       .store = **store,
+       .world = {.runtime = runtime, .http = http, .logs = logs, .tcp_ports = tcp_ports, .loop = loop, .clock = clock}},
+      settings,
+      {.state_dir = settings.state_dir, .instance_prefix = instance_prefix(settings.state_dir)}};
   const auto handler = api::make_api(service, build);
   net::HttpServer server{loop, *handler};
 

@@ -1,10 +1,10 @@
 #pragma once
+#include "base/result.h"
+
 #include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
-
-#include "base/result.h"
 
 namespace dgxmm {
 
@@ -17,8 +17,14 @@ class Bytes {
   [[nodiscard]] constexpr std::int64_t count() const { return count_; }
   [[nodiscard]] constexpr double gib() const { return static_cast<double>(count_) / (1024.0 * 1024.0 * 1024.0); }
 
-  constexpr Bytes& operator+=(Bytes other) { count_ += other.count_; return *this; }
-  constexpr Bytes& operator-=(Bytes other) { count_ -= other.count_; return *this; }
+  constexpr Bytes& operator+=(Bytes other) {
+    count_ += other.count_;
+    return *this;
+  }
+  constexpr Bytes& operator-=(Bytes other) {
+    count_ -= other.count_;
+    return *this;
+  }
   friend constexpr Bytes operator+(Bytes a, Bytes b) { return Bytes{a.count_ + b.count_}; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return Bytes{a.count_ - b.count_}; }
   friend constexpr Bytes operator-(Bytes a) { return Bytes{-a.count_}; }

@@ -1,8 +1,8 @@
 #include "base/clock.h"
 
-#include <ctime>
-
 #include <fmt/format.h>
+
+#include <ctime>
 
 namespace dgxmm {
 

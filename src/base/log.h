@@ -1,8 +1,8 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <string_view>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace dgxmm::log {
 

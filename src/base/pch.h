@@ -1,5 +1,7 @@
 #pragma once
 // Precompiled for base and core: the standard library and fmt, nothing else.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -17,5 +19,3 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include <fmt/format.h>

@@ -1,4 +1,9 @@
 #pragma once
+#include "base/ids.h"
+#include "base/result.h"
+#include "core/memory/budget.h"
+#include "ports/event_loop.h"
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -6,11 +11,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "base/ids.h"
-#include "base/result.h"
-#include "core/memory/budget.h"
-#include "ports/event_loop.h"
 
 namespace dgxmm::ports {
 
@@ -20,7 +20,7 @@ struct InstanceSpec {
   std::string name;  ///< unique among all state folders, safe for a cgroup or container name
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to the runtime's own
-  std::string log_path;  ///< where stdout and stderr go, appended
+  std::string log_path;                                          ///< where stdout and stderr go, appended
 };
 
 /// One running engine; its identity survives both the daemon and the reuse of pids and names. Stored as it is.

@@ -1,10 +1,10 @@
 #pragma once
+#include <boost/asio/awaitable.hpp>
+
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
-
-#include <boost/asio/awaitable.hpp>
 
 namespace dgxmm::ports {
 

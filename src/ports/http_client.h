@@ -1,4 +1,7 @@
 #pragma once
+#include "base/result.h"
+#include "ports/event_loop.h"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -6,9 +9,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "base/result.h"
-#include "ports/event_loop.h"
 
 namespace dgxmm::ports {
 

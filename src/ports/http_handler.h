@@ -1,4 +1,6 @@
 #pragma once
+#include "ports/event_loop.h"
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -6,15 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "ports/event_loop.h"
-
 namespace dgxmm::ports {
 
 /// A request as the server hands it over: complete, its head frozen, its body within the limit of its route.
 struct HttpRequest {
   std::string method;
-  std::string path;                          ///< percent-decoded, without the query
-  std::map<std::string, std::string> query;  ///< percent-decoded
+  std::string path;                            ///< percent-decoded, without the query
+  std::map<std::string, std::string> query;    ///< percent-decoded
   std::map<std::string, std::string> headers;  ///< names in lower case
   std::string body;
 };

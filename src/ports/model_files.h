@@ -1,9 +1,9 @@
 #pragma once
-#include <string>
-#include <vector>
-
 #include "base/result.h"
 #include "core/model/layout.h"
+
+#include <string>
+#include <vector>
 
 namespace dgxmm::ports {
 

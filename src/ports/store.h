@@ -1,12 +1,12 @@
 #pragma once
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "core/memory/calibration.h"
+
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace dgxmm::ports {
 

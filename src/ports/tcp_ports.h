@@ -1,8 +1,8 @@
 #pragma once
+#include "base/result.h"
+
 #include <cstdint>
 #include <optional>
-
-#include "base/result.h"
 
 namespace dgxmm::ports {
 

@@ -1,13 +1,13 @@
 #include "adapters/settings/settings_file.h"
 
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <system_error>
-
-#include <fmt/format.h>
-#include <toml++/toml.h>
 
 namespace dgxmm::settings_file {
 namespace {
@@ -37,7 +37,8 @@ Result<std::vector<settings::Assignment>> read_file(const std::string& path) {
   std::error_code ignored;
   std::ifstream file{path};
   // A folder can be opened, and reads like an empty file.
-  if (!file || std::filesystem::is_directory(path, ignored)) return fail("settings_not_found", fmt::format("cannot read the settings file {}", path), {}, path);
+  if (!file || std::filesystem::is_directory(path, ignored))
+    return fail("settings_not_found", fmt::format("cannot read the settings file {}", path), {}, path);
   std::stringstream text;
   text << file.rdbuf();
 
@@ -53,8 +54,10 @@ Result<std::vector<settings::Assignment>> read_file(const std::string& path) {
   for (const auto& [key, node] : table) {
     settings::Assignment assignment{std::string{key.str()}, {}, fmt::format("{}:{}", path, node.source().begin.line)};
     const auto bad = [&] {
-      return fail("bad_setting", fmt::format("{}: '{}' must be a number, a text or a list of texts", assignment.where, assignment.name),
-                  "settings are not grouped in tables", assignment.where);
+      return fail(
+          "bad_setting",
+          fmt::format("{}: '{}' must be a number, a text or a list of texts", assignment.where, assignment.name),
+          "settings are not grouped in tables", assignment.where);
     };
     if (const auto* array = node.as_array()) {
       for (const auto& item : *array) {

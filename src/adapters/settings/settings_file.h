@@ -1,9 +1,9 @@
 #pragma once
-#include <string>
-#include <vector>
-
 #include "base/result.h"
 #include "core/settings/settings.h"
+
+#include <string>
+#include <vector>
 
 namespace dgxmm::settings_file {
 

@@ -1,9 +1,9 @@
 #include "adapters/system/process_environment.h"
 
-#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
+#include <sys/resource.h>
 
 namespace dgxmm::system {
 

@@ -1,14 +1,13 @@
 #include "adapters/system/tcp_ports.h"
 
+#include <fmt/format.h>
+
 #include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-
-#include <fmt/format.h>
 
 namespace dgxmm::system {
 

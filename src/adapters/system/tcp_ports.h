@@ -1,7 +1,7 @@
 #pragma once
-#include <map>
-
 #include "ports/tcp_ports.h"
+
+#include <map>
 
 namespace dgxmm::system {
 

@@ -1,15 +1,5 @@
 #include "app/api/api.h"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-#include <functional>
-#include <map>
-#include <string_view>
-#include <vector>
-
-#include <fmt/format.h>
-
 #include "app/api/guard.h"
 #include "app/api/respond.h"
 #include "app/api/streams.h"
@@ -17,6 +7,16 @@
 #include "app/dto/convert.h"
 #include "app/dto/dto_json.h"
 #include "base/log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <map>
+#include <string_view>
+#include <vector>
 
 namespace dgxmm::api {
 namespace {
@@ -44,7 +44,8 @@ HttpResponse document(const T& value, int status = 200) {
 template <class T>
 Result<T> read_body(const HttpRequest& request) {
   if (request.body.empty()) {
-    return fail("bad_json", "the request has no body", "send a JSON object, for example {\"model\": \"/models/m.gguf\"}");
+    return fail("bad_json", "the request has no body",
+                "send a JSON object, for example {\"model\": \"/models/m.gguf\"}");
   }
   const auto parsed = json::parse(request.body);
   if (!parsed) return fail(parsed.error());
@@ -93,11 +94,13 @@ class Api final : public ports::HttpHandler {
       co_return response;
     }
     if (!allowed.empty()) {
-      auto response = problem(Error{"method_not_allowed", fmt::format("{} cannot be done here", method), {}, request.path});
+      auto response =
+          problem(Error{"method_not_allowed", fmt::format("{} cannot be done here", method), {}, request.path});
       response.headers.emplace_back("Allow", allowed);
       co_return response;
     }
-    co_return problem(Error{"not_found", fmt::format("there is no {}", request.path), "docs/api.md lists what there is", request.path});
+    co_return problem(Error{"not_found", fmt::format("there is no {}", request.path), "docs/api.md lists what there is",
+                            request.path});
   }
 
   [[nodiscard]] std::size_t body_limit(const std::string& method, const std::string& path) const override {
@@ -139,14 +142,17 @@ class Api final : public ports::HttpHandler {
   service::Deployment* find(const Call& call) { return service_.table.find(call.parameters.at(0)); }
 
   static HttpResponse no_such_deployment(const Call& call) {
-    return problem(Error{"deployment_not_found", fmt::format("there is no deployment '{}'", call.parameters.at(0)), "`dgxmm ps --all` lists them", "id"});
+    return problem(Error{"deployment_not_found", fmt::format("there is no deployment '{}'", call.parameters.at(0)),
+                         "`dgxmm ps --all` lists them", "id"});
   }
 
   // --- the daemon itself
 
   Task<HttpResponse> healthz(Call) {
     const auto trouble = service_.trouble();
-    auto response = json_response(trouble ? 503 : 200, json::encode(std::map<std::string, std::string>{{"status", trouble ? "trouble" : "ok"}, {"detail", trouble.value_or("")}}));
+    auto response = json_response(
+        trouble ? 503 : 200, json::encode(std::map<std::string, std::string>{{"status", trouble ? "trouble" : "ok"},
+                                                                             {"detail", trouble.value_or("")}}));
     co_return response;
   }
 
@@ -154,7 +160,9 @@ class Api final : public ports::HttpHandler {
     co_return text_response(200, metrics_page(service_, build_.version), "text/plain; version=0.0.4; charset=utf-8");
   }
 
-  Task<HttpResponse> version(Call) { co_return document(dto::Version{.version = build_.version, .commit = build_.commit}); }
+  Task<HttpResponse> version(Call) {
+    co_return document(dto::Version{.version = build_.version, .commit = build_.commit});
+  }
 
   Task<HttpResponse> settings(Call) {
     std::vector<std::map<std::string, std::string>> rows;
@@ -195,8 +203,8 @@ class Api final : public ports::HttpHandler {
     dto::Models result{.folders = service_.settings.model_folders, .models = {}};
     const auto entries = co_await service_.estimates.catalog();
     for (const auto& entry : entries) {
-      result.models.push_back({entry.name, entry.path, dto::word(entry.format), entry.architecture, entry.quantization, entry.base_model, entry.size,
-                               entry.training_context, entry.problem});
+      result.models.push_back({entry.name, entry.path, dto::word(entry.format), entry.architecture, entry.quantization,
+                               entry.base_model, entry.size, entry.training_context, entry.problem});
     }
     co_return document(result);
   }
@@ -208,7 +216,8 @@ class Api final : public ports::HttpHandler {
     if (!prepared) co_return problem(prepared.error());
     const auto snapshot = service_.sampler.refresh();
     if (snapshot->problem) co_return problem(*snapshot->problem);
-    co_return document(dto::make_fit(*prepared->model, prepared->config, prepared->estimate, budget_view(service_, *snapshot)));
+    co_return document(
+        dto::make_fit(*prepared->model, prepared->config, prepared->estimate, budget_view(service_, *snapshot)));
   }
 
   Task<HttpResponse> calibration(Call) { co_return document(calibrations_view(service_.estimates)); }
@@ -249,7 +258,8 @@ class Api final : public ports::HttpHandler {
     if (change->labels) changed.labels = *change->labels;
     service_.table.replace(std::move(changed));
     service_.events.publish("deployment.changed", deployment->id,
-                            fmt::format("{}: priority {}, {}", deployment->name, deployment->priority, deployment->pinned ? "pinned" : "not pinned"),
+                            fmt::format("{}: priority {}, {}", deployment->name, deployment->priority,
+                                        deployment->pinned ? "pinned" : "not pinned"),
                             {{"name", deployment->name}});
     co_return document(deployment_view(service_, *deployment));
   }
@@ -258,7 +268,9 @@ class Api final : public ports::HttpHandler {
     const auto* deployment = find(call);
     if (deployment == nullptr) co_return no_such_deployment(call);
     if (!deployment::is_final(deployment->state)) {
-      co_return problem(Error{"already_running", fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)), "stop it first", "id"});
+      co_return problem(Error{"already_running",
+                              fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)),
+                              "stop it first", "id"});
     }
     const auto id = deployment->id;
     service_.table.remove(id);
@@ -319,7 +331,9 @@ class Api final : public ports::HttpHandler {
 
   Task<HttpResponse> show_plans(Call call) {
     const auto* set = service_.admission.find_set(call.parameters.at(0));
-    if (set == nullptr) co_return problem(Error{"plan_not_found", fmt::format("there are no plans '{}'", call.parameters.at(0)), "ask for them again", "set"});
+    if (set == nullptr)
+      co_return problem(Error{"plan_not_found", fmt::format("there are no plans '{}'", call.parameters.at(0)),
+                              "ask for them again", "set"});
     co_return document(plans_view(*set));
   }
 
@@ -339,7 +353,9 @@ class Api final : public ports::HttpHandler {
 
   Task<HttpResponse> show_operation(Call call) {
     const auto operation = service_.operations.find(call.parameters.at(0));
-    if (!operation) co_return problem(Error{"operation_not_found", fmt::format("there is no operation '{}'", call.parameters.at(0)), {}, "id"});
+    if (!operation)
+      co_return problem(
+          Error{"operation_not_found", fmt::format("there is no operation '{}'", call.parameters.at(0)), {}, "id"});
     co_return document(*operation);
   }
 
@@ -350,10 +366,13 @@ class Api final : public ports::HttpHandler {
     auto last_id = service_.events.last_id();
     const auto header = call.request.headers.find("last-event-id");
     const auto query = call.request.query.find("after");
-    const auto given = header != call.request.headers.end() ? header->second : query != call.request.query.end() ? query->second : std::string{};
+    const auto given = header != call.request.headers.end() ? header->second
+                       : query != call.request.query.end()  ? query->second
+                                                            : std::string{};
     if (!given.empty()) {
       const auto number = read_number(given);
-      if (!number || *number < 0) co_return problem(Error{"bad_field", "Last-Event-ID: expected the id of an event", {}, "Last-Event-ID"});
+      if (!number || *number < 0)
+        co_return problem(Error{"bad_field", "Last-Event-ID: expected the id of an event", {}, "Last-Event-ID"});
       // An id that was never given is from another state folder: nothing that it says was seen here.
       last_id = std::min(*number, last_id);
     }

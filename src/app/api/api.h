@@ -1,9 +1,9 @@
 #pragma once
-#include <memory>
-#include <string>
-
 #include "app/service/service.h"
 #include "ports/http_handler.h"
+
+#include <memory>
+#include <string>
 
 namespace dgxmm::api {
 

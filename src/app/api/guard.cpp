@@ -1,10 +1,10 @@
 #include "app/api/guard.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
-
-#include <fmt/format.h>
 
 namespace dgxmm::api {
 namespace {
@@ -48,7 +48,8 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
 bool is_json(std::string_view content_type) {
   auto type = std::string{content_type.substr(0, content_type.find(';'))};
   while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.pop_back();
-  std::ranges::transform(type, type.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::ranges::transform(type, type.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return type == "application/json";
 }
 
@@ -70,13 +71,16 @@ std::optional<Error> check_access(const ports::HttpRequest& request, const setti
   if (!settings.token.empty() && request.path != "/healthz") {
     constexpr std::string_view kScheme = "Bearer ";
     const auto authorization = header(request, "authorization");
-    if (!authorization.starts_with(kScheme) || !equal_in_constant_time(authorization.substr(kScheme.size()), settings.token)) {
-      return Error{"unauthorized", "this API needs its token", "send it as 'Authorization: Bearer …', or use `dgxmm --token`", "Authorization"};
+    if (!authorization.starts_with(kScheme) ||
+        !equal_in_constant_time(authorization.substr(kScheme.size()), settings.token)) {
+      return Error{"unauthorized", "this API needs its token",
+                   "send it as 'Authorization: Bearer …', or use `dgxmm --token`", "Authorization"};
     }
   }
   if (has_body_method(request.method) && !request.body.empty()) {
     if (!is_json(header(request, "content-type"))) {
-      return Error{"unsupported_media_type", "the body must be JSON", "send 'Content-Type: application/json'", "Content-Type"};
+      return Error{"unsupported_media_type", "the body must be JSON", "send 'Content-Type: application/json'",
+                   "Content-Type"};
     }
   }
   return std::nullopt;

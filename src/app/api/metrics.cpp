@@ -1,8 +1,8 @@
+#include "app/api/views.h"
+
 #include <prometheus/gauge.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
-
-#include "app/api/views.h"
 
 namespace dgxmm::api {
 namespace {
@@ -22,17 +22,22 @@ std::string metrics_page(service::Service& service, const std::string& version) 
   if (!snapshot->problem) {
     const auto& budget = snapshot->budget;
     auto& quantities = family("dgxmm_budget_bytes", "The memory budget of the host, by quantity");
-    const std::pair<const char*, Bytes> rows[] = {
-        {"mem_total", budget.mem_total},       {"mem_available", budget.mem_available},
-        {"safety_margin", budget.safety_margin}, {"os_reserve", budget.os_reserve},
-        {"usable", budget.usable},             {"committed", budget.committed},
-        {"used", budget.used},                 {"measured_by_managed", budget.measured_by_managed},
-        {"ready_gap", budget.ready_gap},       {"external", budget.external},
-        {"free_for_new", budget.free_for_new}};
+    const std::pair<const char*, Bytes> rows[] = {{"mem_total", budget.mem_total},
+                                                  {"mem_available", budget.mem_available},
+                                                  {"safety_margin", budget.safety_margin},
+                                                  {"os_reserve", budget.os_reserve},
+                                                  {"usable", budget.usable},
+                                                  {"committed", budget.committed},
+                                                  {"used", budget.used},
+                                                  {"measured_by_managed", budget.measured_by_managed},
+                                                  {"ready_gap", budget.ready_gap},
+                                                  {"external", budget.external},
+                                                  {"free_for_new", budget.free_for_new}};
     for (const auto& [name, bytes] : rows) quantities.Add({{"quantity", name}}).Set(value(bytes));
   }
   auto& reserved = family("dgxmm_deployment_reserved_bytes", "Memory reserved for a deployment");
-  auto& measured = family("dgxmm_deployment_measured_bytes", "Memory that a deployment holds, by part; unknown parts are absent");
+  auto& measured =
+      family("dgxmm_deployment_measured_bytes", "Memory that a deployment holds, by part; unknown parts are absent");
   auto& states = family("dgxmm_deployment_state", "1 for the state that a deployment is in");
   for (const auto& entry : snapshot->deployments) {
     const auto* deployment = service.table.find(entry.id);
@@ -47,16 +52,18 @@ std::string metrics_page(service::Service& service, const std::string& version) 
     states.Add(with("state", std::string{deployment::name_of(entry.state)})).Set(1);
     if (!entry.measured) continue;
     const std::pair<const char*, std::optional<Bytes>> parts[] = {{"anon", entry.measured->anon},
-                                                                 {"kernel", entry.measured->kernel},
-                                                                 {"shmem", entry.measured->shmem},
-                                                                 {"gpu", entry.measured->gpu}};
+                                                                  {"kernel", entry.measured->kernel},
+                                                                  {"shmem", entry.measured->shmem},
+                                                                  {"gpu", entry.measured->gpu}};
     for (const auto& [name, bytes] : parts) {
       if (bytes) measured.Add(with("part", name)).Set(value(*bytes));
     }
   }
   std::int64_t kills = 0;
   for (const auto& floor : service.estimates.floors()) kills += floor.kills;
-  family("dgxmm_out_of_memory_kills", "Proven out-of-memory kills of engines, ever").Add({}).Set(static_cast<double>(kills));
+  family("dgxmm_out_of_memory_kills", "Proven out-of-memory kills of engines, ever")
+      .Add({})
+      .Set(static_cast<double>(kills));
   family("dgxmm_last_event_id", "Id of the newest event").Add({}).Set(static_cast<double>(service.events.last_id()));
   return prometheus::TextSerializer{}.Serialize(registry.Collect());
 }

@@ -1,9 +1,9 @@
 #include "app/api/respond.h"
 
+#include "app/dto/dto_json.h"
+
 #include <map>
 #include <string_view>
-
-#include "app/dto/dto_json.h"
 
 namespace dgxmm::api {
 namespace {
@@ -42,16 +42,35 @@ ports::HttpResponse text_response(int status, std::string body, std::string cont
 
 int status_of(const std::string& code) {
   static const std::map<std::string_view, int> kStatus{
-      {"bad_json", 400},          {"bad_field", 400},          {"missing_field", 400},
-      {"unknown_field", 400},     {"unauthorized", 401},       {"bad_host", 403},
-      {"bad_origin", 403},        {"not_found", 404},          {"deployment_not_found", 404},
-      {"plan_not_found", 404},    {"operation_not_found", 404}, {"model_not_found", 404},
-      {"method_not_allowed", 405}, {"does_not_fit", 409},      {"plan_changed", 409},
-      {"name_taken", 409},        {"port_taken", 409},         {"model_ambiguous", 409},
-      {"already_running", 409},   {"still_running", 409},      {"memory_not_released", 409},
-      {"unsupported_media_type", 415}, {"bad_model_file", 422}, {"model_incomplete", 422},
-      {"model_not_supported", 422}, {"bad_configuration", 422}, {"engine_not_supported_yet", 501},
-      {"meminfo_unusable", 503},  {"shutting_down", 503},
+      {"bad_json", 400},
+      {"bad_field", 400},
+      {"missing_field", 400},
+      {"unknown_field", 400},
+      {"unauthorized", 401},
+      {"bad_host", 403},
+      {"bad_origin", 403},
+      {"not_found", 404},
+      {"deployment_not_found", 404},
+      {"plan_not_found", 404},
+      {"operation_not_found", 404},
+      {"model_not_found", 404},
+      {"method_not_allowed", 405},
+      {"does_not_fit", 409},
+      {"plan_changed", 409},
+      {"name_taken", 409},
+      {"port_taken", 409},
+      {"model_ambiguous", 409},
+      {"already_running", 409},
+      {"still_running", 409},
+      {"memory_not_released", 409},
+      {"unsupported_media_type", 415},
+      {"bad_model_file", 422},
+      {"model_incomplete", 422},
+      {"model_not_supported", 422},
+      {"bad_configuration", 422},
+      {"engine_not_supported_yet", 501},
+      {"meminfo_unusable", 503},
+      {"shutting_down", 503},
   };
   const auto found = kStatus.find(code);
   return found == kStatus.end() ? 500 : found->second;

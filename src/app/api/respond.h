@@ -1,9 +1,9 @@
 #pragma once
-#include <string>
-
 #include "app/dto/dto.h"
 #include "base/result.h"
 #include "ports/http_handler.h"
+
+#include <string>
 
 // Answers: documents and problems.
 namespace dgxmm::api {

@@ -1,10 +1,10 @@
 #include "app/api/streams.h"
 
-#include <fmt/format.h>
-
 #include "app/api/views.h"
 #include "app/dto/dto_json.h"
 #include "base/masking.h"
+
+#include <fmt/format.h>
 
 namespace dgxmm::api {
 namespace {
@@ -52,7 +52,8 @@ class EventStream final : public ports::BodyStream {
 
  private:
   std::chrono::milliseconds waiting_time() {
-    const auto interval = std::chrono::milliseconds{static_cast<std::int64_t>(service_.settings.budget_interval_s * 1000)};
+    const auto interval =
+        std::chrono::milliseconds{static_cast<std::int64_t>(service_.settings.budget_interval_s * 1000)};
     return std::min<std::chrono::milliseconds>(interval, kHeartbeat);
   }
   bool heartbeat_due() {

@@ -1,10 +1,10 @@
 #pragma once
+#include "app/service/service.h"
+#include "ports/http_handler.h"
+
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include "app/service/service.h"
-#include "ports/http_handler.h"
 
 namespace dgxmm::api {
 

@@ -1,8 +1,8 @@
 #include "app/api/views.h"
 
-#include <fmt/format.h>
-
 #include "app/dto/convert.h"
+
+#include <fmt/format.h>
 
 namespace dgxmm::api {
 
@@ -66,10 +66,12 @@ dto::Plans plans_view(const service::PlanSet& set) {
 dto::Calibrations calibrations_view(const service::Estimates& estimates) {
   dto::Calibrations view;
   for (const auto& record : estimates.records()) {
-    view.records.push_back({record.fingerprint, record.configuration_key, record.measured, record.formula, format_time(record.recorded_at)});
+    view.records.push_back({record.fingerprint, record.configuration_key, record.measured, record.formula,
+                            format_time(record.recorded_at)});
   }
   for (const auto& floor : estimates.floors()) {
-    view.oom_floors.push_back({floor.fingerprint, floor.configuration_key, floor.killed_size, floor.kills, floor.evidence, format_time(floor.recorded_at)});
+    view.oom_floors.push_back({floor.fingerprint, floor.configuration_key, floor.killed_size, floor.kills,
+                               floor.evidence, format_time(floor.recorded_at)});
   }
   return view;
 }

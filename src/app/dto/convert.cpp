@@ -1,10 +1,10 @@
 #include "app/dto/convert.h"
 
+#include "core/engine/request.h"
+
 #include <algorithm>
 #include <array>
 #include <utility>
-
-#include "core/engine/request.h"
 
 namespace dgxmm::dto {
 namespace {
@@ -13,15 +13,15 @@ using memory::Confidence;
 using memory::Source;
 
 constexpr std::array<std::pair<Confidence, const char*>, 4> kConfidences{{{Confidence::low, "low"},
-                                                                         {Confidence::estimated, "estimated"},
-                                                                         {Confidence::calibrated, "calibrated"},
-                                                                         {Confidence::measured, "measured"}}};
+                                                                          {Confidence::estimated, "estimated"},
+                                                                          {Confidence::calibrated, "calibrated"},
+                                                                          {Confidence::measured, "measured"}}};
 constexpr std::array<std::pair<Source, const char*>, 6> kSources{{{Source::file_size, "file_size"},
-                                                                 {Source::formula, "formula"},
-                                                                 {Source::engine_default, "engine_default"},
-                                                                 {Source::setting, "setting"},
-                                                                 {Source::calibrated, "calibrated"},
-                                                                 {Source::measured, "measured"}}};
+                                                                  {Source::formula, "formula"},
+                                                                  {Source::engine_default, "engine_default"},
+                                                                  {Source::setting, "setting"},
+                                                                  {Source::calibrated, "calibrated"},
+                                                                  {Source::measured, "measured"}}};
 constexpr std::array<std::pair<engine::FlashAttention, const char*>, 3> kFlashAttention{
     {{engine::FlashAttention::automatic, "auto"},
      {engine::FlashAttention::on, "on"},
@@ -173,8 +173,8 @@ Process to_dto(const host::ProcessRow& row) {
           .gpu_bytes = row.gpu};
 }
 
-Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& config,
-             const memory::Estimate& estimate, Budget budget) {
+Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& config, const memory::Estimate& estimate,
+             Budget budget) {
   const auto left = budget.free_for_new_bytes - estimate.total;
   const bool fits = left >= Bytes{0};
   auto document = to_dto(estimate);

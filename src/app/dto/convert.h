@@ -1,6 +1,4 @@
 #pragma once
-#include <string>
-
 #include "app/dto/dto.h"
 #include "base/result.h"
 #include "core/engine/config.h"
@@ -10,6 +8,8 @@
 #include "core/memory/estimate.h"
 #include "core/model/layout.h"
 #include "core/planner/plans.h"
+
+#include <string>
 
 // Values of the core as documents.
 namespace dgxmm::dto {
@@ -29,8 +29,8 @@ ModelInfo to_dto(const model::ModelDescription& model);
 Process to_dto(const host::ProcessRow& row);
 
 /// `budget` is the one that the verdict rests on.
-Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& config,
-             const memory::Estimate& estimate, Budget budget);
+Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& config, const memory::Estimate& estimate,
+             Budget budget);
 
 /// Back from a stored document. Errors: `bad_field`.
 Result<engine::EngineConfig> from_dto(const Config& config);

@@ -1,14 +1,14 @@
 #pragma once
 // The shapes of the API's JSON, of the command line's --json and of what is stored: one struct a document, described
 // in dto_json.h. Sizes are whole bytes in fields named …_bytes; absent figures are null, never 0.
+#include "base/bytes.h"
+#include "base/ids.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/bytes.h"
-#include "base/ids.h"
 
 namespace dgxmm::dto {
 

@@ -7,8 +7,7 @@
 namespace dgxmm::dto {
 
 BOOST_DESCRIBE_STRUCT(Part, (), (name, bytes, source, detail))
-BOOST_DESCRIBE_STRUCT(Estimate, (),
-                      (total_bytes, formula_bytes, confidence, total_source, parts, missing_fields))
+BOOST_DESCRIBE_STRUCT(Estimate, (), (total_bytes, formula_bytes, confidence, total_source, parts, missing_fields))
 BOOST_DESCRIBE_STRUCT(Config, (),
                       (engine, ctx_size, parallel, batch, ubatch, cache_ram_mib, kv_unified, swa_full, cache_type_k,
                        cache_type_v, flash_attn, max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens,
@@ -43,8 +42,7 @@ BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, state, steps, deployme
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes))
 BOOST_DESCRIBE_STRUCT(Processes, (), (processes))
-BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),
-                      (fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
+BOOST_DESCRIBE_STRUCT(CalibrationRecord, (), (fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
 BOOST_DESCRIBE_STRUCT(OomFloor, (), (fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))
 BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors))
 BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api))

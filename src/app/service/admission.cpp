@@ -1,8 +1,8 @@
 #include "app/service/admission.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace dgxmm::service {
 namespace {
@@ -13,7 +13,9 @@ bool is_digits(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-Error shutting_down() { return {"shutting_down", "dgxmm is shutting down", "try again when it has been restarted", {}}; }
+Error shutting_down() {
+  return {"shutting_down", "dgxmm is shutting down", "try again when it has been restarted", {}};
+}
 
 /// "SmolLM2-135M-Instruct Q4_1" -> "smollm2-135m-instruct-q4_1"
 std::string slug(std::string_view name) {
@@ -37,14 +39,18 @@ std::string slug(std::string_view name) {
 
 Result<void> check_name(std::string_view name, std::string_view field) {
   const bool plain = std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
   });
   if (name.empty() || name.size() > 63 || !plain || name.front() == '-' || name.front() == '.') {
-    return fail("bad_field", fmt::format("{}: must be 1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit", field),
-                {}, std::string{field});
+    return fail(
+        "bad_field",
+        fmt::format("{}: must be 1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit", field),
+        {}, std::string{field});
   }
   if (is_digits(name)) {
-    return fail("bad_field", fmt::format("{}: must not be a number: that would be taken for an id", field), {}, std::string{field});
+    return fail("bad_field", fmt::format("{}: must not be a number: that would be taken for an id", field), {},
+                std::string{field});
   }
   return {};
 }
@@ -144,7 +150,8 @@ Result<std::uint16_t> Admission::hold_port(std::optional<std::uint16_t> wanted) 
     return !deployment::is_final(other->state) && other->port == *wanted;
   };
   const auto deployments = table_.all();
-  if (const auto other = wanted ? std::ranges::find_if(deployments, given) : deployments.end(); other != deployments.end()) {
+  if (const auto other = wanted ? std::ranges::find_if(deployments, given) : deployments.end();
+      other != deployments.end()) {
     return fail("port_taken", fmt::format("port {} belongs to {}", *wanted, (*other)->name),
                 "choose another port, or leave it to dgxmm", "port");
   }
@@ -235,7 +242,9 @@ Result<planner::Plans> Admission::plans_for(const Prepared& prepared) {
     }
     input.deployments.push_back(std::move(candidate));
   }
-  const auto estimator = [&](const engine::EngineConfig& config) { return estimates_.estimate(*prepared.model, config); };
+  const auto estimator = [&](const engine::EngineConfig& config) {
+    return estimates_.estimate(*prepared.model, config);
+  };
   return planner::make_plans(input, estimator);
 }
 

@@ -1,8 +1,4 @@
 #pragma once
-#include <map>
-#include <optional>
-#include <string>
-
 #include "app/service/deployment_table.h"
 #include "app/service/estimates.h"
 #include "app/service/sampler.h"
@@ -10,6 +6,10 @@
 #include "base/ring.h"
 #include "core/planner/plans.h"
 #include "ports/tcp_ports.h"
+
+#include <map>
+#include <optional>
+#include <string>
 
 namespace dgxmm::service {
 

@@ -1,16 +1,16 @@
 #pragma once
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/clock.h"
 #include "core/deployment/state.h"
 #include "core/engine/engine.h"
 #include "core/engine/request.h"
 #include "core/memory/estimate.h"
 #include "ports/container_runtime.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace dgxmm::service {
 

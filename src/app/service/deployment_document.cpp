@@ -1,9 +1,9 @@
 #include "app/service/deployment_document.h"
 
-#include <array>
-
 #include "app/dto/convert.h"
 #include "app/dto/dto_json.h"
+
+#include <array>
 
 namespace dgxmm::ports {
 

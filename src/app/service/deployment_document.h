@@ -1,8 +1,8 @@
 #pragma once
-#include <string>
-
 #include "app/service/deployment.h"
 #include "base/result.h"
+
+#include <string>
 
 namespace dgxmm::service {
 

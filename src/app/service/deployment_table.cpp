@@ -1,27 +1,31 @@
 #include "app/service/deployment_table.h"
 
+#include "app/service/deployment_document.h"
+#include "base/log.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <exception>
 
-#include <fmt/format.h>
-
-#include "app/service/deployment_document.h"
-#include "base/log.h"
-
 namespace dgxmm::service {
 
 DeploymentTable::DeploymentTable(ports::Store& store, EventLog& events, const Clock& clock)
-    : store_(store), events_(events), clock_(clock) {}
+    : store_(store),
+      events_(events),
+      clock_(clock) {}
 
 Result<void> DeploymentTable::load() {
   for (const auto& stored : store_.deployments()) {
     auto deployment = from_document(stored.id, stored.document);
     if (!deployment) {
-      return fail("bad_state", fmt::format("deployment {} ('{}') in the database cannot be read: {}", stored.id.value, stored.name,
-                                           deployment.error().message),
-                  "the database was changed by another program or version; restore it, or start with an empty --state-dir",
-                  deployment.error().where);
+      return fail(
+          "bad_state",
+          fmt::format("deployment {} ('{}') in the database cannot be read: {}", stored.id.value, stored.name,
+                      deployment.error().message),
+          "the database was changed by another program or version; restore it, or start with an empty --state-dir",
+          deployment.error().where);
     }
     deployments_[stored.id] = std::make_unique<Deployment>(std::move(*deployment));
   }
@@ -81,7 +85,8 @@ void DeploymentTable::save_fact(const Deployment& deployment) {
   try {
     save(deployment);
   } catch (const std::exception& error) {
-    log::error("{}: what happened to it could not be stored, and will be tried again: {}", deployment.name, error.what());
+    log::error("{}: what happened to it could not be stored, and will be tried again: {}", deployment.name,
+               error.what());
     unsaved_.insert(deployment.id);
     storing_problem_ = error.what();
   }
@@ -123,7 +128,8 @@ Deployment* DeploymentTable::find(std::string_view id_or_name) {
   Deployment* best = nullptr;
   for (const auto& [id, deployment] : deployments_) {
     if (deployment->name != id_or_name) continue;
-    if (best == nullptr || !deployment::is_final(deployment->state) || deployment::is_final(best->state)) best = deployment.get();
+    if (best == nullptr || !deployment::is_final(deployment->state) || deployment::is_final(best->state))
+      best = deployment.get();
   }
   return best;
 }

@@ -1,4 +1,8 @@
 #pragma once
+#include "app/service/deployment.h"
+#include "app/service/events.h"
+#include "ports/store.h"
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,15 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "app/service/deployment.h"
-#include "app/service/events.h"
-#include "ports/store.h"
-
 namespace dgxmm::service {
 
 /// All deployments; the only place where one changes. Each change of state goes through the state machine, is stored,
-/// then published. A decision that cannot be stored is not made. A fact that cannot be stored is a fact all the same: it
-/// is kept here and stored later; a daemon that is killed before that finds it again by looking at what runs.
+/// then published. A decision that cannot be stored is not made. A fact that cannot be stored is a fact all the same:
+/// it is kept here and stored later; a daemon that is killed before that finds it again by looking at what runs.
 class DeploymentTable {
  public:
   DeploymentTable(ports::Store& store, EventLog& events, const Clock& clock);

@@ -1,9 +1,9 @@
 #include "app/service/estimates.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
-
-#include <fmt/format.h>
 
 namespace dgxmm::service {
 
@@ -79,8 +79,8 @@ void Estimates::record(const memory::CalibrationRecord& record) {
   records_.push_back(record);
 }
 
-void Estimates::record_out_of_memory(const std::string& fingerprint, const engine::EngineConfig& config,
-                                     Bytes estimate, std::string evidence, WallTime now) {
+void Estimates::record_out_of_memory(const std::string& fingerprint, const engine::EngineConfig& config, Bytes estimate,
+                                     std::string evidence, WallTime now) {
   const auto key = engine::configuration_key(config);
   const auto found = std::ranges::find_if(
       floors_, [&](const auto& floor) { return floor.fingerprint == fingerprint && floor.configuration_key == key; });

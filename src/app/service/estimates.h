@@ -1,8 +1,4 @@
 #pragma once
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "core/engine/request.h"
 #include "core/memory/calibration.h"
 #include "core/memory/estimate.h"
@@ -11,6 +7,10 @@
 #include "ports/event_loop.h"
 #include "ports/model_files.h"
 #include "ports/store.h"
+
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace dgxmm::service {
 

@@ -1,9 +1,9 @@
 #include "app/service/events.h"
 
-#include <exception>
-
 #include "app/dto/dto_json.h"
 #include "base/log.h"
+
+#include <exception>
 
 namespace dgxmm::service {
 namespace {
@@ -14,7 +14,11 @@ constexpr std::size_t kRecentEvents = 256;
 }  // namespace
 
 EventLog::EventLog(ports::Store& store, const Clock& clock, ports::EventLoop& loop)
-    : store_(store), clock_(clock), recent_(kRecentEvents), last_id_(store.last_event_id()), changed_(loop.make_wakeup()) {}
+    : store_(store),
+      clock_(clock),
+      recent_(kRecentEvents),
+      last_id_(store.last_event_id()),
+      changed_(loop.make_wakeup()) {}
 
 void EventLog::publish(std::string type, std::optional<DeploymentId> deployment, std::string message,
                        std::map<std::string, std::string> data) {
@@ -48,9 +52,15 @@ std::vector<dto::Event> EventLog::after(std::int64_t id, std::size_t limit) cons
   }
   for (const auto& stored : store_.events_after(id, limit)) {
     const auto parsed = json::parse(stored.document);
-    auto event = parsed ? json::decode<dto::Event>(*parsed, json::Unknown::ignore) : Result<dto::Event>{fail(parsed.error())};
+    auto event =
+        parsed ? json::decode<dto::Event>(*parsed, json::Unknown::ignore) : Result<dto::Event>{fail(parsed.error())};
     if (!event) {
-      event = dto::Event{.id = stored.id, .time = format_time(stored.time), .type = stored.type, .deployment = stored.deployment, .message = "(unreadable event)", .data = {}};
+      event = dto::Event{.id = stored.id,
+                         .time = format_time(stored.time),
+                         .type = stored.type,
+                         .deployment = stored.deployment,
+                         .message = "(unreadable event)",
+                         .data = {}};
     }
     event->id = stored.id;
     result.push_back(std::move(*event));

@@ -1,16 +1,16 @@
 #pragma once
+#include "app/dto/dto.h"
+#include "base/clock.h"
+#include "base/ring.h"
+#include "ports/event_loop.h"
+#include "ports/store.h"
+
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "app/dto/dto.h"
-#include "base/clock.h"
-#include "base/ring.h"
-#include "ports/event_loop.h"
-#include "ports/store.h"
 
 namespace dgxmm::service {
 

@@ -1,11 +1,11 @@
 #include "app/service/operations.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <exception>
 #include <system_error>
-
-#include <fmt/format.h>
 
 namespace dgxmm::service {
 namespace {
@@ -39,18 +39,27 @@ struct Operations::Running {
 
 Operations::Operations(Admission& admission, Supervisor& supervisor, DeploymentTable& table, EventLog& events,
                        Sampler& sampler, Clock& clock, ports::EventLoop& loop)
-    : admission_(admission), supervisor_(supervisor), table_(table), events_(events), sampler_(sampler), clock_(clock), loop_(loop) {}
+    : admission_(admission),
+      supervisor_(supervisor),
+      table_(table),
+      events_(events),
+      sampler_(sampler),
+      clock_(clock),
+      loop_(loop) {}
 
 Result<Operations::Begun> Operations::apply(const std::string& plan_set, const std::string& plan_id) {
   const auto* set = plan_set.empty() ? admission_.newest_set_with(plan_id) : admission_.find_set(plan_set);
   const auto* plan = set == nullptr ? nullptr : find_plan(*set, plan_id);
   if (plan == nullptr) {
-    return fail("plan_not_found", fmt::format("there is no plan '{}'", plan_set.empty() ? plan_id : plan_set + "/" + plan_id),
+    return fail("plan_not_found",
+                fmt::format("there is no plan '{}'", plan_set.empty() ? plan_id : plan_set + "/" + plan_id),
                 "plans are forgotten when the daemon restarts: ask for them again with `dgxmm plan`", plan_id);
   }
   if (!plan->fits) {
-    return fail("does_not_fit", fmt::format("plan {} does not make enough room: {} would be missing", plan_id, format_bytes(plan->shortfall)),
-                "choose a plan that fits", plan_id);
+    return fail(
+        "does_not_fit",
+        fmt::format("plan {} does not make enough room: {} would be missing", plan_id, format_bytes(plan->shortfall)),
+        "choose a plan that fits", plan_id);
   }
   auto running = std::make_shared<Running>();
   running->prepared = set->prepared;
@@ -74,14 +83,17 @@ Result<Operations::Begun> Operations::apply(const std::string& plan_set, const s
   operation->state = "running";
   for (const auto id : running->plan.stops) {
     const auto* deployment = table_.find(id);
-    operation->steps.push_back({fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), "waiting", {}});
+    operation->steps.push_back(
+        {fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), "waiting", {}});
   }
   operation->steps.push_back({"wait until the memory is free", "waiting", {}});
   operation->steps.push_back({fmt::format("start {}", running->prepared.model->name), "waiting", {}});
   running->operation = operation;
   operations_[last_id_] = operation;
   if (operations_.size() > kRememberedOperations) operations_.erase(operations_.begin());
-  events_.publish("operation.started", std::nullopt, fmt::format("carrying out plan {}: {}", plan_id, running->plan.title), {{"operation", operation->id}, {"plan", plan_id}});
+  events_.publish("operation.started", std::nullopt,
+                  fmt::format("carrying out plan {}: {}", plan_id, running->plan.title),
+                  {{"operation", operation->id}, {"plan", plan_id}});
   loop_.spawn("plan " + plan_id, run(running));
   return Begun{.operation = operation, .changed = {}};
 }
@@ -92,7 +104,8 @@ ports::Task<> Operations::run(std::shared_ptr<Running> running) {
   if (deployed) {
     operation.state = "succeeded";
     operation.deployment = *deployed;
-    events_.publish("operation.succeeded", *deployed, fmt::format("plan {} is done", operation.plan), {{"operation", operation.id}});
+    events_.publish("operation.succeeded", *deployed, fmt::format("plan {} is done", operation.plan),
+                    {{"operation", operation.id}});
     co_return;
   }
   operation.failure = dto::Failure{deployed.error().code, deployed.error().message, deployed.error().hint, {}};
@@ -103,7 +116,9 @@ ports::Task<> Operations::run(std::shared_ptr<Running> running) {
   }
   co_await undo(running);
   operation.state = "failed";
-  events_.publish("operation.failed", std::nullopt, fmt::format("plan {} failed: {}", operation.plan, deployed.error().message), {{"operation", operation.id}});
+  events_.publish("operation.failed", std::nullopt,
+                  fmt::format("plan {} failed: {}", operation.plan, deployed.error().message),
+                  {{"operation", operation.id}});
 }
 
 /// An exception of the store must not leave an operation half done.
@@ -146,7 +161,8 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
   const auto now = admission_.plans_for(running->prepared);
   if (!now) co_return fail(now.error());
   if (!still_holds(plan, *now)) {
-    co_return fail("plan_changed", "the host has changed since the plan was made: " + now->summary, "ask for the plans again");
+    co_return fail("plan_changed", "the host has changed since the plan was made: " + now->summary,
+                   "ask for the plans again");
   }
 
   for (std::size_t i = 0; i < plan.stops.size(); ++i) {
@@ -191,7 +207,8 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
   if (deployment == nullptr || deployment->state != deployment::State::ready) {
     Error error{"engine_died", "the deployment did not become ready", {}, {}};
     if (deployment != nullptr && deployment->failure) {
-      error = Error{deployment->failure->code, deployment->failure->message, deployment->failure->hint, deployment->name};
+      error =
+          Error{deployment->failure->code, deployment->failure->message, deployment->failure->hint, deployment->name};
     }
     step(*running, start_step, "failed", error.message);
     co_return fail(std::move(error));
@@ -236,8 +253,10 @@ void Operations::step(Running& running, std::size_t index, std::string state, st
   auto& changed = operation.steps.at(index);
   changed.state = std::move(state);
   changed.message = std::move(message);
-  const auto text = changed.message.empty() ? fmt::format("{}: {}", changed.what, changed.state) : fmt::format("{}: {} ({})", changed.what, changed.state, changed.message);
-  events_.publish("operation.step", std::nullopt, text, {{"operation", operation.id}, {"step", std::to_string(index)}, {"state", changed.state}});
+  const auto text = changed.message.empty() ? fmt::format("{}: {}", changed.what, changed.state)
+                                            : fmt::format("{}: {} ({})", changed.what, changed.state, changed.message);
+  events_.publish("operation.step", std::nullopt, text,
+                  {{"operation", operation.id}, {"step", std::to_string(index)}, {"state", changed.state}});
 }
 
 std::shared_ptr<const dto::Operation> Operations::find(const std::string& id) const {

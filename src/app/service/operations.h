@@ -1,12 +1,12 @@
 #pragma once
+#include "app/dto/dto.h"
+#include "app/service/admission.h"
+#include "app/service/supervisor.h"
+
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "app/dto/dto.h"
-#include "app/service/admission.h"
-#include "app/service/supervisor.h"
 
 namespace dgxmm::service {
 

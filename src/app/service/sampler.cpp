@@ -1,8 +1,8 @@
 #include "app/service/sampler.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace dgxmm::service {
 namespace {
@@ -46,7 +46,12 @@ const memory::DeploymentMemory* HostSnapshot::find(DeploymentId id) const {
 
 Sampler::Sampler(ports::HostProbe& probe, ports::ContainerRuntime& runtime, DeploymentTable& table,
                  memory::BudgetSettings settings, const Clock& clock, ports::EventLoop& loop)
-    : probe_(probe), runtime_(runtime), table_(table), settings_(settings), clock_(clock), changed_(loop.make_wakeup()) {}
+    : probe_(probe),
+      runtime_(runtime),
+      table_(table),
+      settings_(settings),
+      clock_(clock),
+      changed_(loop.make_wakeup()) {}
 
 std::shared_ptr<const HostSnapshot> Sampler::refresh() {
   auto snapshot = std::make_shared<HostSnapshot>();
@@ -67,7 +72,8 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
   if (meminfo) {
     snapshot->mem_total = meminfo->mem_total;
     snapshot->mem_available = meminfo->mem_available;
-    snapshot->budget = memory::compute_budget(meminfo->mem_total, meminfo->mem_available, snapshot->deployments, settings_);
+    snapshot->budget =
+        memory::compute_budget(meminfo->mem_total, meminfo->mem_available, snapshot->deployments, settings_);
   } else {
     snapshot->problem = meminfo.error();
   }

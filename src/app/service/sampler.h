@@ -1,11 +1,4 @@
 #pragma once
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "app/service/deployment_table.h"
 #include "base/clock.h"
 #include "core/host/readings.h"
@@ -13,6 +6,13 @@
 #include "ports/container_runtime.h"
 #include "ports/event_loop.h"
 #include "ports/host_probe.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace dgxmm::service {
 

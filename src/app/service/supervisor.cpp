@@ -1,12 +1,12 @@
 #include "app/service/supervisor.h"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
 #include "base/log.h"
 #include "base/masking.h"
 #include "core/engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
 
 namespace dgxmm::service {
 namespace {
@@ -30,7 +30,8 @@ std::chrono::milliseconds seconds(double s) { return std::chrono::milliseconds{s
 
 bool released(const std::optional<memory::Measured>& measured) {
   if (!measured) return true;
-  return measured->anon.value_or(Bytes{0}) + measured->shmem.value_or(Bytes{0}) + measured->gpu.value_or(Bytes{0}) < kReleasedBelow;
+  return measured->anon.value_or(Bytes{0}) + measured->shmem.value_or(Bytes{0}) + measured->gpu.value_or(Bytes{0}) <
+         kReleasedBelow;
 }
 
 /// Takes the deployment out of a set however the task ends.
@@ -81,7 +82,8 @@ Deployment* Supervisor::current(Watch watch) {
   return deployment;
 }
 
-// --- starting ---------------------------------------------------------------------------------------------------------
+// --- starting
+// ---------------------------------------------------------------------------------------------------------
 
 void Supervisor::start(DeploymentId id) {
   auto* deployment = table_.find(id);
@@ -130,7 +132,8 @@ ports::Task<> Supervisor::run_start(Watch watch) {
 
   deployment = current(watch);
   if (deployment == nullptr) co_return;
-  const bool asked_to_stop = deployment->state != deployment::State::starting;  // then `finish_stopping` goes on from here
+  const bool asked_to_stop =
+      deployment->state != deployment::State::starting;  // then `finish_stopping` goes on from here
   if (!started) {
     if (asked_to_stop) co_return;
     const auto& error = started.error();
@@ -144,7 +147,8 @@ ports::Task<> Supervisor::run_start(Watch watch) {
     table_.save_fact(*deployment);
     co_return;
   }
-  table_.apply(*deployment, deployment::Event::instance_started, fmt::format("loading, pid {}", deployment->instance->pid));
+  table_.apply(*deployment, deployment::Event::instance_started,
+               fmt::format("loading, pid {}", deployment->instance->pid));
   sampler_.refresh();
   watch_instance(*deployment, true);
 }
@@ -158,7 +162,8 @@ void Supervisor::watch_instance(Deployment& deployment, bool read_log_from_start
   world_.loop.spawn(fmt::format("watch {}", deployment.name), watch_engine(watch, read_log_from_start));
 }
 
-// --- watching ---------------------------------------------------------------------------------------------------------
+// --- watching
+// ---------------------------------------------------------------------------------------------------------
 
 std::chrono::milliseconds Supervisor::loading_limit(const Deployment& deployment) const {
   const auto weights = deployment.estimate.part("weights");
@@ -177,11 +182,14 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
     if (deployment == nullptr || is_ending(*deployment)) co_return;
     for (const auto& line : follower->read_new()) reader->read_line(line);
 
-    const bool serving = deployment->state == deployment::State::ready || deployment->state == deployment::State::sleeping;
+    const bool serving =
+        deployment->state == deployment::State::ready || deployment->state == deployment::State::sleeping;
     if (!serving) {
-      if (const auto progress = reader->progress(); progress != deployment->progress && deployment->state == deployment::State::loading) {
+      if (const auto progress = reader->progress();
+          progress != deployment->progress && deployment->state == deployment::State::loading) {
         deployment->progress = progress;
-        events_.publish("deployment.progress", watch.id, fmt::format("{}: {}", deployment->name, progress.phase), {{"name", deployment->name}, {"phase", progress.phase}});
+        events_.publish("deployment.progress", watch.id, fmt::format("{}: {}", deployment->name, progress.phase),
+                        {{"name", deployment->name}, {"phase", progress.phase}});
       }
       const auto port = deployment->port;
       auto served_name = deployment->served_name;
@@ -222,10 +230,12 @@ void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& r
   silent_polls_[deployment.id] = 0;
   const auto took = std::chrono::duration<double>(*deployment.ready_at - deployment.state_since).count();
   table_.apply(deployment, deployment::Event::engine_ready,
-               first_time ? fmt::format("ready after {:.1f} s, serving '{}' on port {}", took, deployment.served_name, deployment.port)
+               first_time ? fmt::format("ready after {:.1f} s, serving '{}' on port {}", took, deployment.served_name,
+                                        deployment.port)
                           : "serving");
   sampler_.refresh();
-  if (!deployment.footprint) world_.loop.spawn(fmt::format("calibrate {}", deployment.name), calibrate({deployment.id, deployment.generation}));
+  if (!deployment.footprint)
+    world_.loop.spawn(fmt::format("calibrate {}", deployment.name), calibrate({deployment.id, deployment.generation}));
 }
 
 ports::Task<> Supervisor::poll_activity(Watch watch) {
@@ -253,8 +263,9 @@ ports::Task<> Supervisor::poll_activity(Watch watch) {
   const int weight = metrics.error().code == "deadline_exceeded" ? 0 : 1;
   silent_polls_[watch.id] += weight;
   if (silent_polls_[watch.id] >= kSilentPollsUntilUnknown) {
-    table_.apply(*deployment, deployment::Event::unreachable,
-                 fmt::format("its process runs, but port {} does not answer: {}", deployment->port, metrics.error().message));
+    table_.apply(
+        *deployment, deployment::Event::unreachable,
+        fmt::format("its process runs, but port {} does not answer: {}", deployment->port, metrics.error().message));
     sampler_.refresh();
   }
 }
@@ -265,7 +276,8 @@ ports::Task<> Supervisor::give_up_loading(Watch watch) {
   const auto limit = std::chrono::duration_cast<std::chrono::seconds>(loading_limit(*deployment));
   const auto instance = *deployment->instance;
   const auto failure = Failure{"ready_timeout", fmt::format("it did not become ready within {} s", limit.count()),
-                               "look at its log; raise `ready_timeout_s` if the model only needs longer", log_tail(watch.id, kFailureLines)};
+                               "look at its log; raise `ready_timeout_s` if the model only needs longer",
+                               log_tail(watch.id, kFailureLines)};
   // Its end is ours: the exit watcher must not report it as a crash.
   ++deployment->generation;
   const Watch ours{watch.id, deployment->generation};
@@ -275,7 +287,8 @@ ports::Task<> Supervisor::give_up_loading(Watch watch) {
   end_unasked(*deployment, deployment::Event::ready_timeout, failure, stopped);
 }
 
-// --- the end ----------------------------------------------------------------------------------------------------------
+// --- the end
+// ----------------------------------------------------------------------------------------------------------
 
 ports::Task<> Supervisor::watch_exit(Watch watch, ports::Instance instance) {
   const auto status = co_await world_.runtime.wait(instance);
@@ -289,12 +302,14 @@ ports::Task<> Supervisor::watch_exit(Watch watch, ports::Instance instance) {
   const auto killed_size = deployment->reserved();
   end_unasked(*deployment, deployment::Event::instance_ended, describe_end(*deployment, status), cleaned);
   if (status.oom_killed) {
-    estimates_.record_out_of_memory(deployment->fingerprint, deployment->config, killed_size, status.evidence, world_.clock.wall());
+    estimates_.record_out_of_memory(deployment->fingerprint, deployment->config, killed_size, status.evidence,
+                                    world_.clock.wall());
   }
 }
 
 /// B2: it is `failed`, and counts nothing, only when nothing of it holds memory any more; until then it is `stopping`.
-void Supervisor::end_unasked(Deployment& deployment, deployment::Event event, Failure failure, const Result<void>& stopped) {
+void Supervisor::end_unasked(Deployment& deployment, deployment::Event event, Failure failure,
+                             const Result<void>& stopped) {
   const auto message = failure.message;
   deployment.failure = std::move(failure);
   if (!deployment.instance) {  // it had not come to that
@@ -319,7 +334,8 @@ Failure Supervisor::describe_end(const Deployment& deployment, const ports::Exit
   if (status.oom_killed) {
     failure.code = "out_of_memory";
     failure.message = fmt::format("the kernel killed it for lack of memory {}: {}", when, status.evidence);
-    failure.hint = "the next estimate for this configuration is 10 % higher; try a shorter context or a smaller KV type";
+    failure.hint =
+        "the next estimate for this configuration is 10 % higher; try a shorter context or a smaller KV type";
   } else if (const auto reason = reader->failure()) {
     failure.code = reason->code;
     failure.message = reason->message;
@@ -338,7 +354,8 @@ Failure Supervisor::describe_end(const Deployment& deployment, const ports::Exit
     failure.hint = "its last lines say why";
   } else {
     failure.code = "engine_ended";
-    failure.message = fmt::format("the engine ended {}; how is not known, since it was adopted from an earlier daemon", when);
+    failure.message =
+        fmt::format("the engine ended {}; how is not known, since it was adopted from an earlier daemon", when);
   }
   return failure;
 }
@@ -357,7 +374,8 @@ ports::Task<Result<void>> Supervisor::stop(DeploymentId id) {
     deployment = table_.find(id);
     if (deployment == nullptr || deployment::is_final(deployment->state)) co_return Result<void>{};
     if (!being_stopped_.contains(id)) {
-      const auto failure = deployment->failure.value_or(Failure{"still_running", "the stop was broken off", "try again", {}});
+      const auto failure =
+          deployment->failure.value_or(Failure{"still_running", "the stop was broken off", "try again", {}});
       co_return fail(failure.code, failure.message, failure.hint, deployment->name);
     }
     co_await events_.changed().wait_for(1s);
@@ -379,7 +397,8 @@ ports::Task<> Supervisor::finish_stopping(DeploymentId id) {
   std::string freed;
   if (deployment->instance) {
     const auto instance = *deployment->instance;
-    if (const auto held = world_.runtime.measure(instance)) freed = fmt::format(", {} released", format_bytes(held->total()));
+    if (const auto held = world_.runtime.measure(instance))
+      freed = fmt::format(", {} released", format_bytes(held->total()));
     auto stopped = co_await world_.runtime.stop(instance, seconds(settings_.stop_grace_s));
     const auto limit = world_.clock.steady() + kReleaseLimit;
     while (stopped && !released(world_.runtime.measure(instance)) && !world_.loop.stopping()) {
@@ -417,7 +436,8 @@ ports::Task<> Supervisor::settle(DeploymentId id) {
   }
 }
 
-// --- learning ---------------------------------------------------------------------------------------------------------
+// --- learning
+// ---------------------------------------------------------------------------------------------------------
 
 ports::Task<> Supervisor::calibrate(Watch watch) {
   co_await world_.loop.sleep_for(seconds(settings_.calibration_delay_s));  // C1
@@ -439,13 +459,15 @@ ports::Task<> Supervisor::calibrate(Watch watch) {
   deployment->footprint = footprint;
   table_.save_fact(*deployment);
   events_.publish("calibration.recorded", watch.id,
-                  fmt::format("{}: takes {}, the formula says {}", deployment->name, format_bytes(footprint), format_bytes(deployment->estimate.formula)),
+                  fmt::format("{}: takes {}, the formula says {}", deployment->name, format_bytes(footprint),
+                              format_bytes(deployment->estimate.formula)),
                   {{"name", deployment->name},
                    {"measured_bytes", std::to_string(footprint.count())},
                    {"formula_bytes", std::to_string(deployment->estimate.formula.count())}});
 }
 
-// --- after a restart --------------------------------------------------------------------------------------------------
+// --- after a restart
+// --------------------------------------------------------------------------------------------------
 
 void Supervisor::reconcile() {
   std::map<std::string, ports::Instance> owned;
@@ -454,16 +476,19 @@ void Supervisor::reconcile() {
   for (auto* deployment : table_.all()) {
     if (deployment::is_final(deployment->state)) continue;
     if (!deployment->instance) {  // the daemon was killed between starting it and storing that
-      if (const auto found = owned.find(identity_.instance_name(deployment->id)); found != owned.end()) deployment->instance = found->second;
+      if (const auto found = owned.find(identity_.instance_name(deployment->id)); found != owned.end())
+        deployment->instance = found->second;
     }
     if (deployment->state == deployment::State::stopping) {
       begin_stopping(*deployment);
       continue;
     }
-    const bool running = deployment->instance && world_.runtime.presence(*deployment->instance) != ports::Presence::gone;
+    const bool running =
+        deployment->instance && world_.runtime.presence(*deployment->instance) != ports::Presence::gone;
     if (!running) {
       end_unasked(*deployment, deployment::Event::instance_ended,
-                  {"engine_ended", "the engine ended while dgxmm was not running", "start it again", log_tail(deployment->id, kFailureLines)},
+                  {"engine_ended", "the engine ended while dgxmm was not running", "start it again",
+                   log_tail(deployment->id, kFailureLines)},
                   Result<void>{});
       continue;
     }
@@ -474,7 +499,8 @@ void Supervisor::reconcile() {
       table_.apply(*deployment, unborn ? deployment::Event::instance_started : deployment::Event::reachable_loading,
                    fmt::format("adopted, pid {}, still loading", deployment->instance->pid));
     } else {
-      table_.apply(*deployment, deployment::Event::unreachable, fmt::format("adopted, pid {}; asking whether it still serves", deployment->instance->pid));
+      table_.apply(*deployment, deployment::Event::unreachable,
+                   fmt::format("adopted, pid {}; asking whether it still serves", deployment->instance->pid));
     }
     watch_instance(*deployment, !was_serving);
   }

@@ -1,8 +1,4 @@
 #pragma once
-#include <map>
-#include <set>
-#include <string>
-
 #include "app/service/deployment_table.h"
 #include "app/service/estimates.h"
 #include "app/service/sampler.h"
@@ -11,6 +7,10 @@
 #include "ports/event_loop.h"
 #include "ports/http_client.h"
 #include "ports/tcp_ports.h"
+
+#include <map>
+#include <set>
+#include <string>
 
 namespace dgxmm::service {
 
@@ -42,7 +42,8 @@ class Supervisor {
   /// Starts a deployment that is `starting`; returns at once.
   void start(DeploymentId id);
 
-  /// Ends it and returns when its memory is back. Errors: `deployment_not_found`, `still_running`, `memory_not_released`.
+  /// Ends it and returns when its memory is back. Errors: `deployment_not_found`, `still_running`,
+  /// `memory_not_released`.
   ports::Task<Result<void>> stop(DeploymentId id);
 
   /// Returns when it is ready, or has ended.

@@ -1,9 +1,9 @@
 #pragma once
+#include "ports/event_loop.h"
+
 #include <cstdint>
 #include <memory>
 #include <utility>
-
-#include "ports/event_loop.h"
 
 namespace dgxmm::service {
 

@@ -13,6 +13,10 @@ enum class CacheType { f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl };
 
 enum class FlashAttention { automatic, on, off };
 
+/// --ctx-checkpoints: states of a slot that its next prompt may return to, kept in host memory for models with windows
+/// or recurrent state. llama-server would keep 32.
+inline constexpr std::int64_t kContextCheckpoints = 4;
+
 /// Everything about a llama-server that changes its memory, resolved: no engine default is left open.
 struct LlamaCppConfig {
   std::int64_t ctx_size = 0;  ///< -c: total over the slots, or the shared pool when `kv_unified`

@@ -303,6 +303,7 @@ Command make_llamacpp_command(const LaunchSpec& spec) {
   add(config.kv_unified ? "--kv-unified" : "--no-kv-unified");
   if (config.swa_full) add("--swa-full");
   add("--cache-ram", std::to_string(config.cache_ram_mib));
+  add("--ctx-checkpoints", std::to_string(kContextCheckpoints));
   // Weights belong where they are measured: in the engine's own memory, not in reclaimable page cache.
   if (knows("--load-mode")) {
     add("--load-mode", "none");

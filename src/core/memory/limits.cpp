@@ -15,11 +15,35 @@ std::string_view name_of(model::AttentionKind kind) {
     case model::AttentionKind::sliding_window: return "sliding-window attention";
     case model::AttentionKind::chunked: return "chunked attention";
     case model::AttentionKind::mla: return "latent (MLA) attention";
+    case model::AttentionKind::bidirectional: return "the attention of an encoder";
   }
   return "another kind of attention";
 }
 
 bool within(std::int64_t value, std::int64_t least, std::int64_t most) { return least <= value && value <= most; }
+
+bool countable(const model::Attention& attention) {
+  return within(attention.n_head, 1, kMaxHeads) && within(attention.n_head_kv, 1, attention.n_head) &&
+         within(attention.key_length, 1, kMaxWidth / attention.n_head) &&
+         within(attention.value_length, 1, kMaxWidth / attention.n_head) &&
+         within(attention.window.value_or(0), 0, kMaxContext * 16) &&
+         within(attention.kv_lora_rank.value_or(0), 0, kMaxWidth / attention.n_head) &&
+         within(attention.rope_length.value_or(0), 0, kMaxWidth / attention.n_head) &&
+         within(attention.mla_key_length.value_or(0), 0, kMaxWidth / attention.n_head) &&
+         within(attention.indexer_key_length.value_or(0), 0, kMaxWidth) &&
+         within(attention.compress_ratio.value_or(0), 0, kMaxWidth);
+}
+
+bool countable(const model::RecurrentState& state) {
+  return within(state.conv_elements, 0, kMaxState) && within(state.state_elements, 0, kMaxState) &&
+         within(state.projected, 0, kMaxState) && within(state.convolved, 0, kMaxState) &&
+         within(state.inner, 0, kMaxState);
+}
+
+bool countable(const model::Layer& layer) {
+  return (!layer.attention || countable(*layer.attention)) && (!layer.recurrent || countable(*layer.recurrent)) &&
+         within(layer.feed_forward_length, 0, kMaxWidth);
+}
 
 /// What of a layer no formula here covers yet; nothing = it is plain full attention.
 std::optional<std::string> not_covered(const model::Layer& layer) {
@@ -29,11 +53,6 @@ std::optional<std::string> not_covered(const model::Layer& layer) {
   if (attention.kind != model::AttentionKind::full) return std::string{name_of(attention.kind)};
   if (attention.shares_kv) return "a cache shared with another layer";
   if (attention.indexer_key_length) return "sparse attention";
-  const bool countable = within(attention.n_head, 1, kMaxHeads) && within(attention.n_head_kv, 1, attention.n_head) &&
-                         within(attention.key_length, 1, kMaxWidth / attention.n_head) &&
-                         within(attention.value_length, 1, kMaxWidth / attention.n_head) &&
-                         within(layer.feed_forward_length, 0, kMaxWidth);
-  if (!countable) return "sizes that no model has";
   return std::nullopt;
 }
 
@@ -50,22 +69,38 @@ Result<void> check_setting(std::string_view field, std::int64_t value, std::int6
               std::string{field});
 }
 
-Result<void> check_supported(const model::ModelDescription& model) {
-  const auto unsupported = [&](const std::string& what) {
-    return fail("model_not_supported", fmt::format("{} ({}): {}", model.name, model.architecture, what),
-                "models with full attention in every layer are supported so far", model.path);
+Result<void> check_countable(const model::ModelDescription& model) {
+  const auto refused = [&](const std::string& what) {
+    return fail("model_not_supported", fmt::format("{} ({}): {}", model.name, model.architecture, what), {},
+                model.path);
   };
-  if (model.layers.empty()) return unsupported("its layers are not known");
-  if (!within(static_cast<std::int64_t>(model.layers.size()), 1, kMaxLayers)) return unsupported("too many layers");
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    if (const auto what = not_covered(model.layers[i])) {
-      return unsupported(fmt::format("layer {} has {}, which is not supported yet", i, *what));
+  if (model.layers.empty()) return refused("its layers are not known");
+  if (model.layers.size() + model.nextn_layers.size() > static_cast<std::size_t>(kMaxLayers)) {
+    return refused("too many layers");
+  }
+  for (const auto* layers : {&model.layers, &model.nextn_layers}) {
+    for (std::size_t i = 0; i < layers->size(); ++i) {
+      if (!countable((*layers)[i])) return refused(fmt::format("layer {} has sizes that no model has", i));
     }
   }
   if (!within(model.embedding_length, 1, kMaxWidth) || !within(model.vocabulary, 1, kMaxVocabulary) ||
+      !within(model.layer_embedding_length, 0, kMaxWidth) || !within(model.hyper_connections, 0, kMaxHeads) ||
       (model.experts && !countable(*model.experts)) || model.weights.files < Bytes{} ||
       model.weights.token_embedding < Bytes{}) {
-    return unsupported("it has sizes that no model has");
+    return refused("it has sizes that no model has");
+  }
+  return {};
+}
+
+Result<void> check_supported(const model::ModelDescription& model) {
+  if (auto ok = check_countable(model); !ok) return ok;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    if (const auto what = not_covered(model.layers[i])) {
+      return fail(
+          "model_not_supported",
+          fmt::format("{} ({}): layer {} has {}, which is not supported yet", model.name, model.architecture, i, *what),
+          "models with full attention in every layer are supported so far", model.path);
+    }
   }
   return {};
 }

@@ -14,12 +14,18 @@ inline constexpr std::int64_t kMaxBatch = std::int64_t{1} << 16;
 inline constexpr std::int64_t kMaxLayers = std::int64_t{1} << 10;
 inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxHeads = std::int64_t{1} << 14;
+/// Elements of a recurrent state: x 4 bytes x layers x sequences stays below 2^62.
+inline constexpr std::int64_t kMaxState = std::int64_t{1} << 34;
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
 
 /// Errors: `bad_configuration` naming the field.
 Result<void> check_setting(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most);
 
-/// A model that the formulas of both engines cover: full attention in every layer, sizes that can be multiplied.
+/// Layers and sizes of a model that can be multiplied without overflow, whatever the kinds of its layers.
+/// Errors: `model_not_supported` naming the model and the layer.
+Result<void> check_countable(const model::ModelDescription& model);
+
+/// A model that the formulas of vLLM cover: full attention in every layer, sizes that can be multiplied.
 /// Errors: `model_not_supported` naming the model and what is not covered.
 Result<void> check_supported(const model::ModelDescription& model);
 

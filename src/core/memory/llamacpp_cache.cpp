@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -14,10 +16,12 @@ namespace {
 
 using engine::CacheType;
 using engine::FlashAttention;
+using model::AttentionKind;
 
 /// Cells are allocated in steps of this (llama_context's constructor, src/llama-context.cpp; since b6975 for every
 /// model).
 constexpr std::int64_t kCellPadding = 256;
+constexpr std::int64_t kF32 = 4;
 /// LLAMA_MAX_SEQ, src/llama-cparams.h.
 constexpr std::int64_t kMaxSequences = 256;
 
@@ -68,13 +72,138 @@ Result<void> check_head_size(std::string_view letter, std::string_view field, Ca
       "use f16, bf16 or f32 for this model", std::string{field});
 }
 
+// Models whose main context has no cells for the layers of multi-token prediction (llama_model::create_memory); all
+// others have them although they do not run these layers.
+constexpr auto kTrunkOnly =
+    std::to_array<std::string_view>({"deepseek32", "dots3note", "glm-dsa", "hy_v3", "mimo2", "minimax-01", "qwen35",
+                                     "qwen35moe", "qwen3next", "step35"});
+
+// Models that can keep older copies of their state (llama_model_n_rs_seq; since b9180).
+constexpr auto kRollBack = std::to_array<std::string_view>(
+    {"bailingmoe3", "deepseek4", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "qwen35", "qwen35moe"});
+
+/// The attention layers that have cells of their own.
+std::vector<const model::Attention*> cached_layers(const model::ModelDescription& model) {
+  std::vector<const model::Attention*> cached;
+  const auto add = [&](const std::vector<model::Layer>& layers) {
+    for (const auto& layer : layers) {
+      if (layer.attention && !layer.attention->shares_kv && layer.attention->kind != AttentionKind::bidirectional) {
+        cached.push_back(&*layer.attention);
+      }
+    }
+  };
+  add(model.layers);
+  if (std::ranges::find(kTrunkOnly, model.architecture) == kTrunkOnly.end()) add(model.nextn_layers);
+  return cached;
+}
+
 /// Without flash attention V is kept transposed, with every layer as wide as the widest (src/llama-kv-cache.cpp).
 std::int64_t widest_value(const model::ModelDescription& model) {
   std::int64_t widest = 0;
-  for (const auto& layer : model.layers) {
-    widest = std::max(widest, layer.attention->n_head_kv * layer.attention->value_length);
+  for (const auto* layers : {&model.layers, &model.nextn_layers}) {
+    for (const auto& layer : *layers) {
+      if (layer.attention) widest = std::max(widest, layer.attention->n_head_kv * layer.attention->value_length);
+    }
   }
   return widest;
+}
+
+/// llama_kv_cache_iswa's constructor: a slot's window, and the tokens that are computed while it moves.
+std::int64_t window_cells(std::int64_t window, const engine::LlamaCppConfig& config, const Context& context) {
+  if (config.swa_full) return context.cells;
+  const auto windows = window * (config.kv_unified ? context.sequences : 1);
+  return rounded_up(std::min(context.cells, windows + context.ubatch), kCellPadding);
+}
+
+/// Caches as they grow layer by layer.
+class CacheBuilder {
+ public:
+  CacheBuilder(CacheKind kind, std::int64_t cells, std::int64_t streams)
+      : cache_{.kind = kind, .cells = cells, .streams = streams} {}
+
+  void add(Bytes cell, std::int64_t key_length) {
+    cell_ += cell;
+    cache_.layers += 1;
+    cache_.key_length = std::max(cache_.key_length, key_length);
+  }
+
+  void finish(std::vector<Cache>& caches) {
+    if (cache_.layers == 0) return;
+    cache_.size = cell_ * cache_.cells * cache_.streams;
+    caches.push_back(cache_);
+  }
+
+ private:
+  Cache cache_;
+  Bytes cell_;
+};
+
+/// llama_kv_cache_dsv4's constructor: a window of raw tokens in all layers, one token in place of 4 or 128 older ones,
+/// and keys of an indexer for the former. Each slot has its own, unified or not.
+Result<std::vector<Cache>> compressed_caches(std::span<const model::Attention* const> layers,
+                                             const engine::LlamaCppConfig& config, const Context& context) {
+  constexpr std::int64_t kSelected = 4;
+  constexpr std::int64_t kHeavily = 128;
+  const auto streams = context.sequences;
+  if (context.cells > kMaxContext / streams) {
+    return refused("this model keeps the whole context once for every slot: that is more than can be counted",
+                   "ask for less context or fewer slots", "ctx_size");
+  }
+  const auto kept = [&](std::int64_t ratio) { return rounded_up((context.cells + ratio - 1) / ratio, kCellPadding); };
+  std::int64_t window = 0;
+  for (const auto* layer : layers) window = std::max(window, layer->window.value_or(context.cells));
+  // A window per slot: as if they were not unified.
+  auto separate = config;
+  separate.kv_unified = false;
+  CacheBuilder raw{CacheKind::window, window_cells(window, separate, context), streams};
+  CacheBuilder selected{CacheKind::compressed, kept(kSelected), streams};
+  CacheBuilder heavily{CacheKind::compressed, kept(kHeavily), streams};
+  CacheBuilder indexer{CacheKind::indexer, kept(kSelected), streams};
+  for (const auto* layer : layers) {
+    const auto key = row_bytes(config.cache_type_k, layer->n_head_kv * layer->key_length);
+    raw.add(key, layer->key_length);
+    if (layer->compress_ratio == kSelected) selected.add(key, layer->key_length);
+    if (layer->compress_ratio == kHeavily) heavily.add(key, layer->key_length);
+    if (const auto length = layer->indexer_key_length) indexer.add(row_bytes(config.cache_type_k, *length), *length);
+  }
+  std::vector<Cache> caches;
+  for (auto* cache : {&raw, &selected, &heavily, &indexer}) cache->finish(caches);
+  return caches;
+}
+
+/// f32 elements of the compressors of one layer and slot (llama_kv_cache_dsv4): two tensors each.
+std::int64_t compressor_elements(const model::Attention& layer) {
+  if (layer.compress_ratio == 4) return 2 * 8 * 2 * (layer.key_length + layer.indexer_key_length.value_or(0));
+  if (layer.compress_ratio == 128) return 2 * 128 * layer.key_length;
+  return 0;
+}
+
+/// f32 elements of one slot.
+std::int64_t state_elements(const model::ModelDescription& model) {
+  std::int64_t sum = 0;
+  for (const auto& layer : model.layers) {
+    if (layer.recurrent) sum += layer.recurrent->conv_elements + layer.recurrent->state_elements;
+    if (layer.attention && layer.attention->compress_ratio) sum += compressor_elements(*layer.attention);
+  }
+  return sum;
+}
+
+/// Quantized rows are whole blocks.
+Result<void> check_key_row(CacheType type, std::int64_t elements) {
+  if (elements % ggml_type(type).block == 0) return {};
+  return refused(fmt::format("a K row of {} elements cannot be stored as {}, which has blocks of {}", elements,
+                             engine::name_of(type), ggml_type(type).block),
+                 "use f16, bf16 or f32 for this model", "cache_type_k");
+}
+
+/// llama_init_from_model: where V is read out of K, they are one tensor.
+Result<void> check_types(const model::ModelDescription& model, const engine::LlamaCppConfig& config) {
+  const bool one_tensor = std::ranges::any_of(
+      model.layers, [](const auto& layer) { return layer.attention && !layer.attention->keeps_values; });
+  if (!one_tensor || config.cache_type_k == config.cache_type_v) return {};
+  return refused(fmt::format("llama.cpp refuses: model does not support different K ({}) and V ({}) cache types",
+                             engine::name_of(config.cache_type_k), engine::name_of(config.cache_type_v)),
+                 "give cache_type_k and cache_type_v the same type", "cache_type_v");
 }
 
 }  // namespace
@@ -92,6 +221,7 @@ Result<Context> resolve_context(const model::ModelDescription& model, const engi
   if (auto ok = check_setting("parallel", config.parallel, 1, kMaxSequences); !ok) return fail(ok.error());
   if (auto ok = check_setting("batch", config.batch, 1, kMaxBatch); !ok) return fail(ok.error());
   if (auto ok = check_setting("ubatch", config.ubatch, 1, kMaxBatch); !ok) return fail(ok.error());
+  if (auto ok = check_types(model, config); !ok) return fail(ok.error());
   if (config.flash_attn == FlashAttention::off) {
     if (is_quantized(config.cache_type_v)) {
       return refused("llama.cpp refuses: quantized V cache requires flash_attn to be enabled",
@@ -99,6 +229,7 @@ Result<Context> resolve_context(const model::ModelDescription& model, const engi
     }
   } else {
     for (const auto& layer : model.layers) {
+      if (!layer.attention) continue;
       const auto& attention = *layer.attention;
       if (auto ok = check_head_size("K", "cache_type_k", config.cache_type_k, attention.key_length); !ok) {
         return fail(ok.error());
@@ -117,30 +248,70 @@ Result<Context> resolve_context(const model::ModelDescription& model, const engi
   context.cells = rounded_up(part, kCellPadding);
   context.batch = std::min(config.ctx_size, config.batch);
   context.ubatch = std::min(context.batch, config.ubatch);
+  // llama-server asks for one row of logits a slot (since b9460).
+  context.output_rows = std::min(context.batch, context.sequences);
   context.flash_attention = uses_flash_attention(config, placement);
   return context;
 }
 
+bool is_compressed(const model::ModelDescription& model) {
+  return std::ranges::any_of(model.layers,
+                             [](const auto& layer) { return layer.attention && layer.attention->compress_ratio; });
+}
+
 Result<std::vector<Cache>> kv_caches(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
                                      const Context& context) {
-  // Plain attention has one cache for all layers; other kinds add theirs here (llama_model::create_memory).
-  Cache full{.cells = context.cells, .streams = context.streams};
-  const std::int64_t widest = widest_value(model);
-  Bytes cell;
-  for (const auto& layer : model.layers) {
-    const auto& attention = *layer.attention;
-    const std::int64_t k = attention.n_head_kv * attention.key_length;
-    const std::int64_t v = context.flash_attention ? attention.n_head_kv * attention.value_length : widest;
-    if (k % ggml_type(config.cache_type_k).block != 0) {
-      return refused(fmt::format("a K row of {} elements cannot be stored as {}, which has blocks of {}", k,
-                                 engine::name_of(config.cache_type_k), ggml_type(config.cache_type_k).block),
-                     "use f16, bf16 or f32 for this model", "cache_type_k");
-    }
-    cell += row_bytes(config.cache_type_k, k) + row_bytes(config.cache_type_v, v);
-    full.layers += 1;
+  const auto layers = cached_layers(model);
+  for (const auto* layer : layers) {
+    if (auto ok = check_key_row(config.cache_type_k, layer->n_head_kv * layer->key_length); !ok)
+      return fail(ok.error());
+    const auto indexer = layer->indexer_key_length.value_or(0);
+    if (auto ok = check_key_row(config.cache_type_k, indexer); !ok) return fail(ok.error());
   }
-  full.size = cell * full.cells * full.streams;
-  return std::vector{full};
+  if (is_compressed(model)) return compressed_caches(layers, config, context);
+
+  const auto widest = widest_value(model);
+  std::int64_t window = 0;
+  for (const auto* layer : layers) window = std::max(window, layer->window.value_or(0));
+  CacheBuilder full{CacheKind::full, context.cells, context.streams};
+  CacheBuilder windowed{CacheKind::window, window_cells(window, config, context), context.streams};
+  CacheBuilder indexer{CacheKind::indexer, context.cells, context.streams};
+  for (const auto* layer : layers) {
+    Bytes cell = row_bytes(config.cache_type_k, layer->n_head_kv * layer->key_length);
+    if (layer->keeps_values) {
+      const auto v = context.flash_attention ? layer->n_head_kv * layer->value_length : widest;
+      cell += row_bytes(config.cache_type_v, v);
+    }
+    (layer->window ? windowed : full).add(cell, layer->key_length);
+    if (const auto length = layer->indexer_key_length) {
+      Bytes key = row_bytes(config.cache_type_k, *length);
+      // MiniMax M3: the indexer's cache is one of plain attention, V included, which is never read.
+      if (layer->keeps_values) key += row_bytes(config.cache_type_v, layer->value_length);
+      indexer.add(key, *length);
+    }
+  }
+  std::vector<Cache> caches;
+  for (auto* cache : {&full, &windowed, &indexer}) cache->finish(caches);
+  return caches;
+}
+
+Bytes recurrent_state(const model::ModelDescription& model, const Context& context) {
+  const bool rolls_back = std::ranges::find(kRollBack, model.architecture) != kRollBack.end();
+  const auto copies = 1 + (rolls_back ? context.rollback_states : 0);
+  return Bytes{kF32 * state_elements(model)} * (context.sequences * copies);
+}
+
+Bytes checkpoint_size(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
+                      const Context& context) {
+  Bytes size{kF32 * state_elements(model)};
+  if (config.swa_full) return size;
+  for (const auto* layer : cached_layers(model)) {
+    if (!layer->window) continue;
+    Bytes cell = row_bytes(config.cache_type_k, layer->n_head_kv * layer->key_length);
+    if (layer->keeps_values) cell += row_bytes(config.cache_type_v, layer->n_head_kv * layer->value_length);
+    size += cell * std::min(*layer->window, context.cells);
+  }
+  return size;
 }
 
 }  // namespace dgxmm::memory::llamacpp

@@ -19,8 +19,7 @@ struct ComputeBuffers {
   [[nodiscard]] Bytes total() const { return device + host + scratch + output; }
 };
 
-/// Upper bounds fitted to b10587: never below any measured context of a dense or expert model (tests/truth), and mostly
-/// within a quarter above.
+/// Upper bounds fitted to b10587: never below any measured context (tests/truth), and mostly within a quarter above.
 ComputeBuffers compute_buffers(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
                                const Context& context, std::span<const Cache> caches, Placement placement);
 

@@ -1,13 +1,18 @@
 #include "core/model/gguf_description.h"
 
 #include "base/masking.h"
+#include "core/model/gguf_hyper_parameters.h"
+#include "core/model/gguf_layers.h"
 #include "core/model/identity.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstddef>
 #include <map>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,162 +23,151 @@ namespace {
 // llama_model::create_memory has no case of its own for them (src/models/*.cpp, src/llama-model.cpp, b10587 and
 // b11434). They ignore a sliding_window key. Sorted.
 constexpr auto kPlainArchitectures = std::to_array<std::string_view>(
-    {"arcee",       "baichuan",  "codeshell", "command-r", "dbrx",       "dots1",      "ernie4_5",   "ernie4_5-moe",
-     "exaone",      "falcon",    "glm4",      "gpt2",      "gptneox",    "granite",    "granitemoe", "hunyuan-dense",
-     "hunyuan-moe", "internlm2", "llama",     "minicpm",   "minimax-m2", "mistral3",   "nemotron",   "olmo",
-     "olmoe",       "orion",     "phi2",      "phi3",      "phimoe",     "qwen",       "qwen2",      "qwen2moe",
-     "qwen3",       "qwen3moe",  "seed_oss",  "smollm3",   "stablelm",   "starcoder2", "xverse"});
+    {"apertus",    "arcee",     "arctic",         "baichuan",      "bailingmoe",   "bailingmoe2", "bitnet",
+     "bloom",      "chameleon", "chatglm",        "codeshell",     "cogvlm",       "command-r",   "dbrx",
+     "deci",       "deepseek",  "dots1",          "ernie4_5",      "ernie4_5-moe", "exaone",      "falcon",
+     "gemma",      "glm4",      "glm4moe",        "gpt2",          "gptj",         "gptneox",     "granite",
+     "granitemoe", "grok",      "grovemoe",       "hunyuan-dense", "hunyuan-moe",  "hunyuan_vl",  "hy_v3",
+     "internlm2",  "jais",      "jais2",          "llama",         "maincoder",    "minicpm",     "minimax-m2",
+     "mistral3",   "mpt",       "nanbeige",       "nemotron",      "olmo",         "olmoe",       "openelm",
+     "orion",      "paddleocr", "pangu-embedded", "phi2",          "phi3",         "phimoe",      "plamo",
+     "qwen",       "qwen2",     "qwen2moe",       "qwen2vl",       "qwen3",        "qwen3moe",    "qwen3vl",
+     "qwen3vlmoe", "refact",    "seed_oss",       "smollm3",       "stablelm",     "starcoder",   "starcoder2",
+     "xverse"});
 static_assert(std::ranges::is_sorted(kPlainArchitectures));
 
-// Keys that give the layers of a known architecture another kind of cache (MLA, shared or recurrent layers).
-constexpr auto kLayoutKeys = std::to_array<std::string_view>({
-    "attention.kv_lora_rank",
-    "attention.key_length_mla",
-    "attention.value_length_mla",
-    "attention.shared_kv_layers",
-    "attention.recurrent_layers",
-    "attention.indexer.key_length",
-    "ssm.state_size",
-    "full_attention_interval",
-});
-
-// Larger values are signs of a damaged file, not of a model.
-constexpr std::int64_t kMaxLayers = 512;  // LLAMA_MAX_LAYERS
-constexpr std::int64_t kMaxExperts = 1024;
-constexpr std::int64_t kMaxHeads = 65'536;
-constexpr std::int64_t kMaxLength = 1 << 20;
-constexpr std::int64_t kMaxContext = std::int64_t{1} << 31;
-constexpr std::int64_t kMaxVocabulary = 1 << 24;
-
-/// Reads the keys of one architecture. The first failure sticks, later reads give zeros.
-class HyperParameters {
- public:
-  HyperParameters(std::string file, std::string architecture, const GgufHeader& header)
-      : file_(std::move(file)),
-        architecture_(std::move(architecture)),
-        header_(header) {}
-
-  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
-  [[nodiscard]] std::string key(std::string_view suffix) const { return fmt::format("{}.{}", architecture_, suffix); }
-  [[nodiscard]] bool has(std::string_view suffix) const { return header_.values.contains(key(suffix)); }
-
-  void refuse(std::string code, const std::string& what, std::string hint = {}) {
-    if (!error_) error_ = Error{std::move(code), fmt::format("{}: {}", printable(file_), what), std::move(hint), file_};
-  }
-
-  std::optional<std::int64_t> optional(std::string_view suffix, std::int64_t most) {
-    const auto name = key(suffix);
-    if (!header_.values.contains(name)) return std::nullopt;
-    const auto value = header_.integer(name);
-    if (!value || *value < 0 || *value > most) {
-      refuse("bad_model_file", fmt::format("{} is not a whole number up to {}", printable(name), most));
-      return 0;
-    }
-    return value;
-  }
-
-  std::int64_t required(std::string_view suffix, std::int64_t most) {
-    const auto value = optional(suffix, most);
-    if (!value) {
-      refuse("bad_model_file", fmt::format("the key {} is missing, without which llama.cpp does not load a model",
-                                           printable(key(suffix))));
-    } else if (*value == 0) {
-      refuse("bad_model_file", fmt::format("{} is 0", printable(key(suffix))));
-    }
-    return value.value_or(0);
-  }
-
-  /// One number for every layer, or an array with one number a layer; nothing when the key is absent.
-  std::optional<std::vector<std::int64_t>> per_layer(std::string_view suffix, std::int64_t layers, std::int64_t most) {
-    const auto name = key(suffix);
-    const auto* array = header_.array(name);
-    if (array == nullptr) {
-      const auto value = optional(suffix, most);
-      if (!value) return std::nullopt;
-      return std::vector<std::int64_t>(static_cast<std::size_t>(layers), *value);
-    }
-    if (array->count != static_cast<std::uint64_t>(layers)) {
-      refuse("bad_model_file", fmt::format("{} has {} elements, but {} is {}", printable(name), array->count,
-                                           printable(key("block_count")), layers));
-    } else if (!array->integers ||
-               std::ranges::any_of(*array->integers, [most](auto v) { return v < 0 || v > most; })) {
-      refuse("bad_model_file", fmt::format("{} is not a list of whole numbers up to {}", printable(name), most));
-    } else {
-      return array->integers;
-    }
-    return std::vector<std::int64_t>(static_cast<std::size_t>(layers), 0);
-  }
-
- private:
-  std::string file_;
-  std::string architecture_;
-  const GgufHeader& header_;
-  std::optional<Error> error_;
+/// A key that gives layers another kind of cache, and the architectures that llama.cpp reads it for.
+struct LayoutKey {
+  std::string_view suffix;
+  bool (*is_read_for)(std::string_view architecture);
 };
 
-std::int64_t layer_maximum(const std::optional<std::vector<std::int64_t>>& values) {
+constexpr auto kLayoutKeys = std::to_array<LayoutKey>({
+    {"attention.kv_lora_rank", is_latent_architecture},
+    {"attention.key_length_mla", is_latent_architecture},
+    {"attention.value_length_mla", is_latent_architecture},
+    {"attention.shared_kv_layers", shares_kv_architecture},
+    {"attention.recurrent_layers", is_recurrent_architecture},
+    {"attention.indexer.key_length", is_indexed_architecture},
+    {"attention.compress_ratios", is_indexed_architecture},
+    {"ssm.state_size", is_recurrent_architecture},
+    {"ssm.conv_kernel", is_recurrent_architecture},
+    {"shortconv.l_cache", is_recurrent_architecture},
+    {"wkv.head_size", is_recurrent_architecture},
+    {"kda.head_dim", is_recurrent_architecture},
+    {"full_attention_interval", is_recurrent_architecture},
+});
+// Keys that any architecture may have, and that say nothing certain about one that is not known.
+constexpr auto kDoubtfulKeys = std::to_array<std::string_view>({
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attention.key_length_swa",
+    "attention.causal",
+    "nextn_predict_layers",
+    "num_loops",
+});
+
+bool is_known(std::string_view architecture) {
+  return std::ranges::binary_search(kPlainArchitectures, architecture) || is_latent_architecture(architecture) ||
+         is_recurrent_architecture(architecture) || is_indexed_architecture(architecture) ||
+         is_windowed_architecture(architecture) || is_encoder_architecture(architecture);
+}
+
+std::int64_t layer_maximum(const std::optional<PerLayer>& values) {
   return values && !values->empty() ? std::ranges::max(*values) : 0;
 }
 
-void read_experts(HyperParameters& read, std::int64_t layers, std::int64_t feed_forward, ModelDescription& model) {
-  const auto count = read.optional("expert_count", kMaxExperts).value_or(0);
+void read_experts(HyperParameters& read, LayerCounts layers, std::int64_t feed_forward, ModelDescription& model) {
+  const auto count = read.optional("expert_count", kMaxGgufExperts).value_or(0);
   if (count == 0) return;
   Experts experts{.count = count};
-  experts.used_count = layer_maximum(read.per_layer("expert_used_count", layers, kMaxExperts));
+  experts.used_count = layer_maximum(read.per_layer("expert_used_count", layers.all, layers.nextn, kMaxGgufExperts));
   if (experts.used_count == 0 || experts.used_count > count) {
     read.refuse("bad_model_file", fmt::format("{} is {}, but {} is {}", read.key("expert_used_count"),
                                               experts.used_count, read.key("expert_count"), count));
   }
-  const auto expert_length = layer_maximum(read.per_layer("expert_feed_forward_length", layers, kMaxLength));
+  const auto expert_length =
+      layer_maximum(read.per_layer("expert_feed_forward_length", layers.all, layers.nextn, kMaxGgufLength));
   experts.feed_forward_length = expert_length != 0 ? expert_length : feed_forward;
-  const auto shared = read.optional("expert_shared_feed_forward_length", kMaxLength);
-  const auto shared_count = read.optional("expert_shared_count", kMaxExperts).value_or(0);
+  const auto shared = read.optional("expert_shared_feed_forward_length", kMaxGgufLength);
+  // Llama 4 always has one shared expert, and no key for it (src/models/llama4.cpp).
+  const auto one = read.architecture() == "llama4" ? 1 : 0;
+  const auto shared_count = read.optional("expert_shared_count", kMaxGgufExperts).value_or(one);
   experts.shared_feed_forward_length = shared.value_or(shared_count * experts.feed_forward_length);
   model.experts = experts;
 }
 
-void read_layers(HyperParameters& read, ModelDescription& model) {
-  const auto layers = read.required("block_count", kMaxLayers);
-  model.embedding_length = read.required("embedding_length", kMaxLength);
-  model.training_context = read.required("context_length", kMaxContext);
-  const auto heads = read.per_layer("attention.head_count", layers, kMaxHeads);
-  if (!heads) {
+/// Llama 4 has experts in place of the dense part in every n-th layer.
+void drop_dense_parts(HyperParameters& read, LayerCounts layers, PerLayer& feed_forward) {
+  if (read.architecture() != "llama4") return;
+  const auto step = read.optional("interleave_moe_layer_step", kMaxGgufLayers).value_or(0);
+  for (std::int64_t i = 0; i < layers.all && step > 0; ++i) {
+    if ((i + 1) % step == 0) feed_forward[static_cast<std::size_t>(i)] = 0;
+  }
+}
+
+std::optional<LayerCounts> count_layers(HyperParameters& read) {
+  LayerCounts layers{.all = read.required("block_count", kMaxGgufLayers)};
+  if (read.error()) return std::nullopt;
+  layers.nextn = read.optional("nextn_predict_layers", kMaxGgufLayers).value_or(0);
+  if (layers.nextn >= layers.all) {
+    read.refuse("bad_model_file", fmt::format("{} is {}, but {} is {}", read.key("nextn_predict_layers"), layers.nextn,
+                                              read.key("block_count"), layers.all));
+  }
+  if (read.error()) return std::nullopt;
+  return layers;
+}
+
+std::optional<AttentionKeys> read_attention_keys(HyperParameters& read, LayerCounts layers, ModelDescription& model) {
+  const auto per_layer = [&](std::string_view suffix, std::int64_t most) {
+    return read.per_layer(suffix, layers.all, layers.nextn, most);
+  };
+  const PerLayer none(static_cast<std::size_t>(layers.all), 0);
+  AttentionKeys keys;
+  auto heads = per_layer("attention.head_count", kMaxGgufHeads);
+  if (!heads && !is_purely_recurrent(read.architecture())) {
     read.refuse("bad_model_file", fmt::format("the key {} is missing", printable(read.key("attention.head_count"))));
   }
-  if (read.error()) return;
-
-  // Absent, these are the engine's own rules, not missing fields (src/llama-model.cpp, load_hparams).
-  const auto kv_heads = read.per_layer("attention.head_count_kv", layers, kMaxHeads).value_or(*heads);
-  const auto head_length = heads->front() == 0 ? 0 : model.embedding_length / heads->front();
-  const auto key_length = read.optional("attention.key_length", kMaxLength).value_or(head_length);
-  const auto value_length = read.optional("attention.value_length", kMaxLength).value_or(head_length);
-  const auto feed_forward = read.per_layer("feed_forward_length", layers, kMaxLength);
+  if (read.error()) return std::nullopt;
+  keys.heads = heads.value_or(none);
+  keys.kv_heads = per_layer("attention.head_count_kv", kMaxGgufHeads).value_or(keys.heads);
+  auto feed_forward = per_layer("feed_forward_length", kMaxGgufLength);
   read_experts(read, layers, layer_maximum(feed_forward), model);
-  if (!feed_forward && !model.experts) {
+  if (!feed_forward && !model.experts && !is_purely_recurrent(read.architecture())) {
     read.refuse("bad_model_file", fmt::format("the key {} is missing", printable(read.key("feed_forward_length"))));
   }
-  if (read.error()) return;
+  keys.feed_forward = feed_forward.value_or(none);
+  if (read.error()) return std::nullopt;
+  if (model.experts) drop_dense_parts(read, layers, keys.feed_forward);
+  return keys;
+}
 
-  for (std::size_t i = 0; i < static_cast<std::size_t>(layers); ++i) {
-    const auto n_head = (*heads)[i];
-    const auto n_head_kv = kv_heads[i];
-    if (n_head == 0 || n_head_kv == 0) {
-      read.refuse("model_not_supported", fmt::format("layer {} has no attention; such models are not supported yet", i),
-                  "Models whose layers are all plain attention work.");
-    } else if (n_head % n_head_kv != 0) {
-      read.refuse("bad_model_file",
-                  fmt::format("{} {} is not a multiple of {} {} in layer {}", read.key("attention.head_count"), n_head,
-                              read.key("attention.head_count_kv"), n_head_kv, i));
-    } else if (key_length == 0 || value_length == 0) {
-      read.refuse("bad_model_file", fmt::format("{} {} gives no room to {} {}", read.key("embedding_length"),
-                                                model.embedding_length, read.key("attention.head_count"), n_head));
+void read_layers(HyperParameters& read, ModelDescription& model) {
+  const auto layers = count_layers(read);
+  model.embedding_length = read.required("embedding_length", kMaxGgufLength);
+  model.training_context = read.required("context_length", kMaxGgufContext);
+  model.layer_embedding_length = read.optional("embedding_length_per_layer_input", kMaxGgufLength).value_or(0);
+  if (read.error()) return;
+  const auto keys = read_attention_keys(read, *layers, model);
+  if (read.error()) return;
+  const auto mixing = read_mixing(read, *layers, *keys);
+  const auto attention = read_attention(read, *layers, *keys, mixing, model);
+  const bool recurs = std::ranges::any_of(mixing, &Mixing::recurrent);
+  const auto state = recurs ? read_recurrent_state(read, model, *keys) : RecurrentState{};
+  // Nanbeige runs its layers several times, and keeps what every run has seen.
+  const auto loops = read.architecture() == "nanbeige" ? read.optional("num_loops", kMaxGgufLayers).value_or(1) : 1;
+  if (read.error()) return;
+  if (loops < 1 || loops * layers->all > kMaxGgufLayers) {
+    read.refuse("bad_model_file", fmt::format("{} is {}", read.key("num_loops"), loops));
+    return;
+  }
+  for (std::int64_t loop = 0; loop < loops; ++loop) {
+    for (std::size_t i = 0; i < mixing.size(); ++i) {
+      Layer layer{.attention = attention[i], .feed_forward_length = keys->feed_forward[i]};
+      if (mixing[i].recurrent) layer.recurrent = state;
+      const bool trunk = static_cast<std::int64_t>(i) < layers->trunk();
+      if (trunk || loop == 0) (trunk ? model.layers : model.nextn_layers).push_back(layer);
     }
-    if (read.error()) return;
-    model.layers.push_back(
-        {.attention =
-             Attention{
-                 .n_head = n_head, .n_head_kv = n_head_kv, .key_length = key_length, .value_length = value_length},
-         .feed_forward_length = feed_forward ? (*feed_forward)[i] : 0});
   }
 }
 
@@ -181,12 +175,12 @@ void read_vocabulary(HyperParameters& read, const GgufHeader& header, ModelDescr
   // A tokenizer in the file wins over vocab_size (src/llama-vocab.cpp).
   const auto* tokens = header.array("tokenizer.ggml.tokens");
   if (tokens != nullptr && tokens->count > 0) {
-    if (tokens->count > static_cast<std::uint64_t>(kMaxVocabulary)) {
+    if (tokens->count > static_cast<std::uint64_t>(kMaxGgufVocabulary)) {
       read.refuse("bad_model_file", fmt::format("tokenizer.ggml.tokens has {} elements", tokens->count));
     }
     model.vocabulary = static_cast<std::int64_t>(tokens->count);
   } else {
-    model.vocabulary = read.required("vocab_size", kMaxVocabulary);
+    model.vocabulary = read.required("vocab_size", kMaxGgufVocabulary);
   }
 }
 
@@ -202,7 +196,19 @@ struct TensorTotals {
   std::uint64_t shapes = 0;
 };
 
-Result<TensorTotals> sum_tensors(std::string_view path, std::span<const GgufPart> parts) {
+/// The layer that a tensor "blk.N.…" belongs to.
+std::optional<std::int64_t> layer_of(std::string_view tensor) {
+  constexpr std::string_view kBlock = "blk.";
+  if (!tensor.starts_with(kBlock)) return std::nullopt;
+  std::int64_t layer = 0;
+  const auto* end = tensor.data() + tensor.size();
+  const auto parsed = std::from_chars(tensor.data() + kBlock.size(), end, layer);
+  if (parsed.ec != std::errc{} || parsed.ptr == end || *parsed.ptr != '.') return std::nullopt;
+  return layer;
+}
+
+/// `trunk` is the number of layers that come before those for multi-token prediction.
+Result<TensorTotals> sum_tensors(std::string_view path, std::span<const GgufPart> parts, std::int64_t trunk) {
   TensorTotals totals;
   totals.weights.tied_embeddings = true;
   std::map<std::uint32_t, std::uint64_t> bytes_by_type;
@@ -218,6 +224,7 @@ Result<TensorTotals> sum_tensors(std::string_view path, std::span<const GgufPart
       const Bytes size{static_cast<std::int64_t>(tensor.bytes)};  // checked by parse_gguf, and inside the file
       totals.weights.tensors += size;
       if (is_input_tensor(tensor.name)) totals.weights.input_tensors += size;
+      if (layer_of(tensor.name).value_or(-1) >= trunk) totals.weights.nextn_tensors += size;
       if (tensor.name == "token_embd.weight") totals.weights.token_embedding = size;
       if (tensor.name == "output.weight") totals.weights.tied_embeddings = false;
       bytes_by_type[tensor.type] += tensor.bytes;
@@ -293,11 +300,28 @@ std::string name_for_identity(const GgufHeader& header, std::string_view stem) {
 }
 
 Error not_supported(std::string_view path, std::string_view architecture, std::string_view why) {
-  return {
-      "model_not_supported",
-      fmt::format("{}: architecture '{}' is not supported yet: {}", printable(path), printable(architecture), why),
-      "Models whose layers are all plain attention work: llama, mistral3, qwen2, qwen3, qwen3moe, phi3, granite, ….",
-      std::string{path}};
+  return {"model_not_supported",
+          fmt::format("{}: architecture '{}' is not supported yet: {}", printable(path), printable(architecture), why),
+          "A newer dgxmm may know it.", std::string{path}};
+}
+
+/// E8, E9: an architecture that is not known is described when nothing in the file hints at more than plain attention,
+/// and then says so; one that is known must not have keys that its layers do not use.
+std::optional<Error> check_layout(std::string_view path, const HyperParameters& read, ModelDescription& model) {
+  const auto& architecture = read.architecture();
+  for (const auto& key : kLayoutKeys) {
+    if (read.has(key.suffix) && !key.is_read_for(architecture)) {
+      return not_supported(path, architecture, fmt::format("it has {}", printable(read.key(key.suffix))));
+    }
+  }
+  if (is_known(architecture)) return std::nullopt;
+  for (const auto key : kDoubtfulKeys) {
+    if (read.has(key)) {
+      return not_supported(path, architecture, fmt::format("it has {}", printable(read.key(key))));
+    }
+  }
+  model.missing_fields.push_back(fmt::format("what layers '{}' has", printable(architecture)));
+  return std::nullopt;
 }
 
 }  // namespace
@@ -339,28 +363,21 @@ Result<ModelDescription> describe_gguf(std::string_view path, std::string_view s
     return fail("bad_model_file", fmt::format("{}: the key general.architecture is missing", printable(path)),
                 "Convert the model again.", std::string{path});
   }
-  if (!std::ranges::binary_search(kPlainArchitectures, std::string_view{*architecture})) {
-    return fail(not_supported(path, *architecture, "its layers are not all plain attention, or not known to be"));
-  }
-  auto totals = sum_tensors(path, parts);
+  ModelDescription model{.format = Format::gguf, .path = std::string{path}, .architecture = *architecture};
+  HyperParameters read{parts.front().path, *architecture, header};
+  if (auto error = check_layout(path, read, model)) return fail(std::move(*error));
+  read_layers(read, model);
+  read_vocabulary(read, header, model);
+  if (read.error()) return fail(*read.error());
+  // Counted as blocks, not as layers: these differ when layers are run several times.
+  const auto trunk =
+      read.required("block_count", kMaxGgufLayers) - static_cast<std::int64_t>(model.nextn_layers.size());
+  auto totals = sum_tensors(path, parts, trunk);
   if (!totals) return fail(std::move(totals.error()));
   if (totals->weights.tensors == Bytes{}) {
     return fail("bad_model_file", fmt::format("{}: holds no tensors, only a vocabulary", printable(path)),
                 "Name the file of a whole model.", std::string{path});
   }
-
-  ModelDescription model{.format = Format::gguf, .path = std::string{path}, .architecture = *architecture};
-  HyperParameters read{parts.front().path, *architecture, header};
-  for (const auto key : kLayoutKeys) {
-    if (read.has(key)) return fail(not_supported(path, *architecture, fmt::format("it has {}", read.key(key))));
-  }
-  // llama.cpp keeps a cache for these layers although it does not run them: to be counted when they are described.
-  if (read.optional("nextn_predict_layers", kMaxLayers).value_or(0) != 0) {
-    return fail(not_supported(path, *architecture, "it has multi-token-prediction layers"));
-  }
-  read_layers(read, model);
-  read_vocabulary(read, header, model);
-  if (read.error()) return fail(*read.error());
 
   // As the catalog calls it: general.name often is that of a training run.
   model.name = printable(stem);

@@ -26,8 +26,9 @@ std::optional<std::string> file_type_label(std::int64_t file_type);
 
 /// Describes a model from the headers of all its files, in the order of the split.
 /// `path` is what the user named, `stem` the file's name without ending and split suffix.
-/// Only architectures whose every layer is plain attention are described; all others are `model_not_supported`, so that
-/// none is ever estimated as something that it is not (E9). Further errors: `bad_model_file`, `model_incomplete`.
+/// An architecture that is not known is described when nothing in its keys hints at more than plain attention, and is
+/// then named in `missing_fields` (E8); else it is `model_not_supported`, so that none is ever estimated as something
+/// that it is not (E9). Further errors: `bad_model_file`, `model_incomplete`.
 Result<ModelDescription> describe_gguf(std::string_view path, std::string_view stem, std::span<const GgufPart> parts);
 
 }  // namespace dgxmm::model

@@ -15,6 +15,7 @@ enum class AttentionKind {
   sliding_window,  ///< the last `window` tokens are kept
   chunked,         ///< tokens of the present chunk of `window` tokens are kept
   mla,             ///< one compressed latent per token (`kv_lora_rank` + rope), no separate V
+  bidirectional,   ///< encoders: all tokens are computed at once, none is kept
 };
 
 /// Attention of one layer, in elements; how they become bytes is the engines' rule.
@@ -27,8 +28,13 @@ struct Attention {
   std::optional<std::int64_t> window;
   std::optional<std::int64_t> kv_lora_rank;        ///< MLA
   std::optional<std::int64_t> rope_length;         ///< MLA
+  std::optional<std::int64_t> mla_key_length;      ///< MLA: key of one head after decompression
+  std::optional<std::int64_t> mla_value_length;    ///< MLA: value of one head after decompression
   std::optional<std::int64_t> indexer_key_length;  ///< sparse attention keeps one more key per token
+  std::optional<std::int64_t> compress_ratio;      ///< DeepSeek V4: older tokens are kept this many to one; 0: dropped
   bool shares_kv = false;                          ///< reads the cache of an earlier layer, owns none
+  bool keeps_values = true;                        ///< false: V is read out of what is kept as K (MLA)
+  bool gates_query = false;                        ///< Q comes with a gate of its size
 
   friend bool operator==(const Attention&, const Attention&) = default;
 };
@@ -40,6 +46,11 @@ struct RecurrentState {
   RecurrentKind kind = RecurrentKind::mamba2;
   std::int64_t conv_elements = 0;
   std::int64_t state_elements = 0;
+  // Of one token on its way through the layer.
+  std::int64_t projected = 0;  ///< what the input is projected to
+  std::int64_t convolved = 0;  ///< of it, what goes through the convolution
+  std::int64_t inner = 0;      ///< heads x their size
+  bool keeps_float32 = false;  ///< the checkpoint asks for a state of 32 bit, whatever the type of the model
 
   friend bool operator==(const RecurrentState&, const RecurrentState&) = default;
 };
@@ -48,6 +59,7 @@ struct RecurrentState {
 struct Layer {
   std::optional<Attention> attention;
   std::optional<RecurrentState> recurrent;
+  std::optional<Attention> cross_attention = {};  ///< of a decoder, over what its encoder made
   std::int64_t feed_forward_length = 0;
 
   friend bool operator==(const Layer&, const Layer&) = default;
@@ -74,6 +86,11 @@ struct WeightSummary {
   Bytes tensors;          ///< sum of the tensor bytes in them
   Bytes input_tensors;    ///< token and position embeddings, which llama.cpp keeps on the host
   Bytes token_embedding;  ///< loaded a second time by llama.cpp on a GPU when it is tied
+  Bytes nextn_tensors;    ///< of multi-token-prediction layers, which are loaded only to be used
+  Bytes float32_tensors;  ///< of unquantized models: engines keep them in 16 bit
+  Bytes expert_tensors;   ///< of routed experts
+  Bytes vision_tensors;   ///< towers and projectors for pictures, sound and video
+  Bytes unused_output;    ///< an output layer beside an embedding that it is tied to
   bool tied_embeddings = false;
 };
 
@@ -93,11 +110,15 @@ struct ModelDescription {
   std::string base_model;    ///< same text = same model in another quantization; empty = not known
   std::string quantization;  ///< label for people: "Q4_K_M", "bf16", "fp8"
 
-  std::vector<Layer> layers;  ///< the trunk, in order, without multi-token-prediction layers
+  std::vector<Layer> layers;        ///< the trunk, in order, without multi-token-prediction layers
+  std::vector<Layer> nextn_layers;  ///< multi-token-prediction layers, which follow the trunk
   std::int64_t embedding_length = 0;
+  std::int64_t layer_embedding_length = 0;  ///< of the embedding that every layer has of its own (Gemma 3n and 4)
+  std::int64_t hyper_connections = 0;       ///< residual streams beside each other (DeepSeek V4)
   std::int64_t vocabulary = 0;
   std::int64_t training_context = 0;
   std::optional<Experts> experts;
+  std::string kv_cache_dtype;  ///< what the checkpoint asks the cache to be, in vLLM's words; empty = nothing
   std::string weight_dtype;  ///< safetensors: `torch_dtype`; GGUF: the type most bytes have
 
   std::vector<WeightFile> files;

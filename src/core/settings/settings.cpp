@@ -1,5 +1,8 @@
 #include "core/settings/settings.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -8,9 +11,6 @@
 #include <optional>
 #include <type_traits>
 #include <variant>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace dgxmm::settings {
 namespace {
@@ -22,8 +22,7 @@ constexpr double kMaxSeconds = 86'400;
 constexpr std::array kDefinitions{
     Definition{"safety_margin_gib", Kind::number, "8", 0, kMaxGib, false,
                "memory never promised to a model, for spikes (GiB)"},
-    Definition{"os_reserve_gib", Kind::number, "4", 0, kMaxGib, false,
-               "memory kept for the operating system (GiB)"},
+    Definition{"os_reserve_gib", Kind::number, "4", 0, kMaxGib, false, "memory kept for the operating system (GiB)"},
     Definition{"min_headroom_gib", Kind::number, "2", 0, kMaxGib, false,
                "a plan that leaves less than this is marked unsafe (GiB)"},
     Definition{"budget_interval_s", Kind::number, "2", 0.05, kMaxSeconds, false,
@@ -32,16 +31,14 @@ constexpr std::array kDefinitions{
                "seconds after ready when a deployment's footprint is recorded"},
     Definition{"vllm_runtime_fixed_gib", Kind::number, "3", 0, kMaxGib, false,
                "vLLM: CUDA context, libraries and host processes (GiB)"},
-    Definition{"vllm_cuda_graph_gib", Kind::number, "1.5", 0, kMaxGib, false,
-               "vLLM: CUDA graphs, unless eager (GiB)"},
+    Definition{"vllm_cuda_graph_gib", Kind::number, "1.5", 0, kMaxGib, false, "vLLM: CUDA graphs, unless eager (GiB)"},
     Definition{"llamacpp_runtime_fixed_gib", Kind::number, "0.5", 0, kMaxGib, false,
                "llama.cpp: context, libraries and process (GiB)"},
     Definition{"llamacpp_cache_ram_mib", Kind::integer, "1024", 0, 1'048'576, false,
                "llama.cpp: bound of the prompt cache when a deployment sets none (MiB; llama-server's own: 8192)"},
     Definition{"llama_server", Kind::text, "llama-server", 0, 0, false,
                "the llama-server program: a path, or a name on the PATH"},
-    Definition{"model_folders", Kind::list, "", 0, 0, false,
-               "folders searched for models"},
+    Definition{"model_folders", Kind::list, "", 0, 0, false, "folders searched for models"},
     Definition{"listen", Kind::text, "127.0.0.1:8484", 0, 0, false,
                "address of the API; anything but loopback needs a token"},
     Definition{"token", Kind::text, "", 0, 0, true,
@@ -52,10 +49,8 @@ constexpr std::array kDefinitions{
                "seconds between SIGTERM and SIGKILL when an engine is stopped"},
     Definition{"ready_timeout_s", Kind::number, "600", 1, kMaxSeconds, false,
                "seconds that a start may take at least; large models get 10 s per GiB"},
-    Definition{"engine_log_mib", Kind::integer, "8", 1, 4096, false,
-               "size at which an engine's log is trimmed (MiB)"},
-    Definition{"log_level", Kind::text, "info", 0, 0, false,
-               "debug, info, warning or error"},
+    Definition{"engine_log_mib", Kind::integer, "8", 1, 4096, false, "size at which an engine's log is trimmed (MiB)"},
+    Definition{"log_level", Kind::text, "info", 0, 0, false, "debug, info, warning or error"},
 };
 
 using Member = std::variant<double Settings::*, std::int64_t Settings::*, std::string Settings::*,
@@ -126,11 +121,12 @@ std::optional<T> parse_number(std::string_view text) {
 
 std::optional<Error> assign(Settings& settings, const Definition& definition, const Assignment& assignment) {
   const auto wrong = [&](std::string expected) {
-    return Error{"bad_setting",
-                 fmt::format("{}: '{}' must be {}, not '{}'", assignment.where, definition.name, expected,
-                             definition.secret ? std::string{"***"} : fmt::format("{}", fmt::join(assignment.values, ", "))),
-                 {},
-                 assignment.where};
+    return Error{
+        "bad_setting",
+        fmt::format("{}: '{}' must be {}, not '{}'", assignment.where, definition.name, expected,
+                    definition.secret ? std::string{"***"} : fmt::format("{}", fmt::join(assignment.values, ", "))),
+        {},
+        assignment.where};
   };
   if (definition.kind != Kind::list && assignment.values.size() != 1) return wrong("a single value");
   const auto member = member_of(definition.name);
@@ -173,9 +169,7 @@ memory::EstimateSettings Settings::estimate() const {
           .llamacpp_runtime_fixed = gib_from_decimal(llamacpp_runtime_fixed_gib)};
 }
 
-engine::ConfigDefaults Settings::config_defaults() const {
-  return {.llamacpp_cache_ram_mib = llamacpp_cache_ram_mib};
-}
+engine::ConfigDefaults Settings::config_defaults() const { return {.llamacpp_cache_ram_mib = llamacpp_cache_ram_mib}; }
 
 std::span<const Definition> definitions() { return kDefinitions; }
 
@@ -189,16 +183,20 @@ Result<Settings> apply(std::span<const Assignment> assignments) {
   constexpr std::array<std::string_view, 4> kLevels{"debug", "info", "warning", "error"};
   if (std::ranges::find(kLevels, settings.log_level) == kLevels.end()) {
     const auto where = where_of(settings, "log_level");
-    return fail("bad_setting",
-                fmt::format("{}: 'log_level' must be debug, info, warning or error, not '{}'", where, settings.log_level),
-                {}, where);
+    return fail(
+        "bad_setting",
+        fmt::format("{}: 'log_level' must be debug, info, warning or error, not '{}'", where, settings.log_level), {},
+        where);
   }
   const auto listen = parse_listen(settings.listen);
   const auto listen_where = where_of(settings, "listen");
-  if (!listen) return fail("bad_setting", fmt::format("{}: {}", listen_where, listen.error().message), listen.error().hint, listen_where);
+  if (!listen)
+    return fail("bad_setting", fmt::format("{}: {}", listen_where, listen.error().message), listen.error().hint,
+                listen_where);
   if (!listen->loopback() && settings.token.empty()) {
     return fail("bad_setting", fmt::format("{}: listening on {} needs a token", listen_where, settings.listen),
-                "set `token`, or listen on 127.0.0.1: whoever reaches the API can start and stop engines", listen_where);
+                "set `token`, or listen on 127.0.0.1: whoever reaches the API can start and stop engines",
+                listen_where);
   }
   return settings;
 }
@@ -225,7 +223,8 @@ bool ListenAddress::loopback() const {
 Result<ListenAddress> parse_listen(std::string_view text) {
   const auto colon = text.rfind(':');
   const auto bad = [&] {
-    return fail("bad_setting", fmt::format("'listen' must be ADDRESS:PORT, not '{}'", text), "for example 127.0.0.1:8484");
+    return fail("bad_setting", fmt::format("'listen' must be ADDRESS:PORT, not '{}'", text),
+                "for example 127.0.0.1:8484");
   };
   if (colon == std::string_view::npos) return bad();
   auto host = text.substr(0, colon);

@@ -1,15 +1,15 @@
 #pragma once
+#include "base/result.h"
+#include "core/engine/request.h"
+#include "core/memory/budget.h"
+#include "core/memory/estimate.h"
+
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "base/result.h"
-#include "core/engine/request.h"
-#include "core/memory/budget.h"
-#include "core/memory/estimate.h"
 
 namespace dgxmm::settings {
 

@@ -23,7 +23,8 @@ cmd_fuzz() {
   install_build_packages
   using_clang || die "fuzzing needs clang: install clang-19 and libclang-rt-19-dev"
   ensure_packages llvm-19
-  build_preset fuzz
+  configure fuzz
+  compile fuzz tests/fuzz/all
   build/fuzz/tests/fuzz/fuzz_seeds build/fuzz/seeds
   mapfile -t programs < <(find build/fuzz -type f -executable -name 'fuzz_*' ! -name fuzz_seeds | sort)
   [ "${#programs[@]}" -gt 0 ] || die "there are no fuzz targets"

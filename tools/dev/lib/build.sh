@@ -33,11 +33,18 @@ c_compiler() {
   esac
 }
 
+# compile PRESET TARGET...: everything of a configured preset, or only the targets.
+compile() {
+  local preset=$1
+  shift
+  step "$preset-build" "Building $preset" ninja -C "build/$preset" -j "$(jobs_count)" "$@" ||
+    die "the build of $preset failed"
+}
+
 # build_preset PRESET ARGUMENT...: arguments go to CMake.
 build_preset() {
-  local preset=$1
   configure "$@"
-  step "$preset-build" "Building $preset" ninja -C "build/$preset" -j "$(jobs_count)" || die "the build of $preset failed"
+  compile "$1"
 }
 
 # Only what people use tells its commit: in the other presets a commit would cost a link each.

@@ -184,7 +184,7 @@ struct Written {
     const auto attention = 5 * e + 3 * q() + 4 * kv();
     auto width = std::max(attention, ff > 0 ? 7 * e + 2 * ff + 4 * kv() : 0);
     if (s.experts > 0) {
-      width = std::max({width, ffe >= e ? 4 * e + 3 * x * ffe : 4 * e + 2 * x * (e + ffe), 5 * e + 2 * x * e});
+      width = std::max({width, 4 * e + 3 * x * ffe + (ffe < e ? x * e : 0), 5 * e + 2 * x * e});
     }
     const auto streams = c.kv_unified ? 1 : c.parallel;
     const auto copies = fused() ? cells() * streams * 2 * kv() *

@@ -1,16 +1,23 @@
-// The formulas against contexts that were measured: tests/truth/llamacpp_dense.csv.
+// The whole way from a GGUF header to the estimate, against contexts that were measured: tests/truth/llamacpp.csv.
 #include "core/memory/estimate.h"
 #include "core/memory/llamacpp_cache.h"
 #include "core/memory/llamacpp_compute.h"
-#include "unit/core/memory/dense_model.h"
+#include "core/model/gguf_description.h"
+#include "tools/byte_reader.h"
+#include "tools/gguf_writer.h"
 
+#include <boost/json.hpp>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dgxmm::memory {
@@ -18,20 +25,10 @@ namespace {
 
 using Row = std::map<std::string, std::string>;
 
-const std::map<std::string, DenseShape> kShapes{
-    {"llama_tiny", {"llama_tiny", 4, 256, 8, 2, 32, 512, 1024, 0, 0, 0, Bytes{1557504}, Bytes{147456}, false}},
-    {"llama_1b", {"llama_1b", 16, 2048, 32, 8, 64, 8192, 128256, 0, 0, 0, Bytes{695377920}, Bytes{147750912}, true}},
-    {"llama_1b_q8",
-     {"llama_1b_q8", 16, 2048, 32, 8, 64, 8192, 128256, 0, 0, 0, Bytes{1313251328}, Bytes{279085056}, true}},
-    {"llama_1b_q4k",
-     {"llama_1b_q4k", 16, 2048, 32, 8, 64, 8192, 128256, 0, 0, 0, Bytes{695377920}, Bytes{147750912}, true}},
-    {"llama_8b",
-     {"llama_8b", 32, 4096, 32, 8, 128, 14336, 128256, 0, 0, 0, Bytes{4517937152}, Bytes{295501824}, false}},
-    {"qwen3_0_6b",
-     {"qwen3_0_6b", 28, 1024, 16, 8, 128, 3072, 151936, 0, 0, 0, Bytes{423018496}, Bytes{87515136}, false}},
-    {"qwen3moe_30b",
-     {"qwen3moe_30b", 48, 2048, 32, 4, 128, 6144, 151936, 128, 8, 768, Bytes{17218297856}, Bytes{175030272}, false}},
-};
+std::string text_of_file(const std::string& name) {
+  std::ifstream file{std::string{DGXMM_TEST_DATA} + "/truth/" + name};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
 
 std::vector<std::string> cells_of(const std::string& line) {
   std::vector<std::string> cells;
@@ -40,9 +37,10 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-std::vector<Row> read_rows() {
-  std::ifstream file{std::string{DGXMM_TEST_DATA} + "/truth/llamacpp_dense.csv"};
-  std::vector<Row> rows;
+/// The rows of each model.
+std::map<std::string, std::vector<Row>> read_rows() {
+  std::istringstream file{text_of_file("llamacpp.csv")};
+  std::map<std::string, std::vector<Row>> rows;
   std::vector<std::string> names;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;
@@ -54,14 +52,82 @@ std::vector<Row> read_rows() {
     cells.resize(names.size());
     Row row;
     for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = cells[i];
-    rows.push_back(row);
+    rows[row.at("model")].push_back(row);
   }
   return rows;
 }
 
-const std::vector<Row>& rows() {
+const std::map<std::string, std::vector<Row>>& rows() {
   static const auto kRows = read_rows();
   return kRows;
+}
+
+const boost::json::array& models() {
+  static const auto kModels = boost::json::parse(text_of_file("llamacpp_models.json")).as_object().at("models");
+  return kModels.as_array();
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& model : models()) names.emplace_back(model.at("name").as_string());
+  return names;
+}
+
+void add_key(testing::GgufWriter& w, const std::string& key, const boost::json::value& value) {
+  if (const auto* list = value.if_array()) {
+    std::vector<std::int32_t> numbers;
+    for (const auto& number : *list) numbers.push_back(static_cast<std::int32_t>(number.as_int64()));
+    w.key_i32s(key, numbers);
+  } else if (value.is_string()) {
+    w.key_text(key, std::string{value.as_string()});
+  } else if (value.is_bool()) {
+    w.key_bool(key, value.as_bool());
+  } else if (value.is_double()) {
+    w.key_f32(key, static_cast<float>(value.as_double()));
+  } else {
+    w.key_u32(key, static_cast<std::uint32_t>(value.as_int64()));
+  }
+}
+
+struct TruthModel {
+  model::ModelDescription description;
+  Bytes header;  ///< of the file: what is not tensors
+};
+
+/// A file with the keys of the model, and tensors that sum up to its own.
+TruthModel read_model(const std::string& name) {
+  constexpr std::uint32_t kI8 = 24;
+  for (const auto& json : models()) {
+    if (json.at("name").as_string() != name) continue;
+    const auto number = [&](const char* key) { return static_cast<std::uint64_t>(json.at(key).as_int64()); };
+    const std::string architecture{json.at("architecture").as_string()};
+    testing::GgufWriter w;
+    w.key_text("general.architecture", architecture);
+    for (const auto& [key, value] : json.at("metadata").as_object()) add_key(w, std::string{key}, value);
+    w.key_texts("tokenizer.ggml.tokens", std::vector<std::string>(number("vocabulary")));
+    std::uint64_t at = 0;
+    const auto add = [&](const std::string& tensor, std::uint64_t bytes) {
+      w.tensor_raw(tensor, kI8, {bytes}, at, bytes);
+      at += bytes;
+    };
+    add("token_embd.weight", number("token_embd_bytes"));
+    const bool tied = json.at("tied").as_bool();
+    if (!tied) add("output.weight", 64);
+    if (const auto nextn = number("nextn_bytes"); nextn > 0) {
+      const auto blocks = json.at("metadata").at(architecture + ".block_count").as_int64();
+      add(fmt::format("blk.{}.rest.weight", blocks - 1), nextn);
+    }
+    add("blk.0.rest.weight", number("weight_bytes") - at);
+    const auto header = w.header();
+    auto parsed = model::parse_gguf(name, w.file_size(), testing::reader_of(header));
+    EXPECT_TRUE(parsed) << parsed.error().message;
+    const model::GgufPart part{.path = name, .size = w.file_size(), .header = std::move(*parsed)};
+    auto described = model::describe_gguf(name, name, {&part, 1});
+    EXPECT_TRUE(described) << described.error().message;
+    return {.description = std::move(*described), .header = Bytes{static_cast<std::int64_t>(part.size - at)}};
+  }
+  ADD_FAILURE() << "no model " << name;
+  return {};
 }
 
 std::int64_t number(const Row& row, const std::string& column) { return std::stoll(row.at(column)); }
@@ -83,106 +149,138 @@ engine::LlamaCppConfig config_of(const Row& row) {
           .batch = number(row, "batch"),
           .ubatch = number(row, "ubatch"),
           .flash_attn = row.at("flash_attn") == "on" ? engine::FlashAttention::on : engine::FlashAttention::off,
+          .swa_full = row.at("swa_full") == "1",
           .cache_ram_mib = 0};
 }
 
 Placement placement_of(const Row& row) { return row.at("device") == "cpu" ? Placement::cpu : Placement::gpu; }
 
 std::string text_of(const Row& row) {
-  return fmt::format("{} on {}: -c {} -np {} unified {} {}/{} -b {} -ub {} -fa {}", row.at("model"), row.at("device"),
-                     row.at("ctx_size"), row.at("parallel"), row.at("kv_unified"), row.at("type_k"), row.at("type_v"),
-                     row.at("batch"), row.at("ubatch"), row.at("flash_attn"));
+  return fmt::format("{} on {}: -c {} -np {} unified {} {}/{} -b {} -ub {} -fa {} swa-full {} n_rs_seq {}",
+                     row.at("model"), row.at("device"), row.at("ctx_size"), row.at("parallel"), row.at("kv_unified"),
+                     row.at("type_k"), row.at("type_v"), row.at("batch"), row.at("ubatch"), row.at("flash_attn"),
+                     row.at("swa_full"), row.at("n_rs_seq"));
 }
 
-/// Contexts that give logits for every token of a batch, as llama-bench does and llama-server does not.
-bool logits_for_every_token(const Row& row) { return number(row, "n_outputs_max") > number(row, "parallel"); }
+/// The second context of a model that predicts several tokens at once: dgxmm starts none yet.
+bool is_draft_context(const Row& row) { return row.at("context") == "mtp"; }
 
-/// Without flash attention and with few cells a slot, the formula counts Q, K and V together with the attention matrix,
-/// which ggml never holds at once; at most 45 % too much there.
-bool attention_matrix_is_small(const Row& row) {
-  return row.at("flash_attn") == "off" && number(row, "n_ctx_seq") <= 1024 && number(row, "ubatch") == 2048;
+/// How far above the buffers of these rows the formula may be, and why.
+double allowed_factor(const Row& row) {
+  static const std::map<std::string, double> kReasons{
+      {"", 1.25},
+      // Without flash attention and with few cells a slot, Q, K and V are counted together with the attention matrix,
+      // which ggml never holds at once.
+      {"small_matrix", 1.45},
+      // The scores of DeepSeek V4's indexer are counted beside everything else; ggml often fits them into its gaps.
+      {"indexer_scores", 1.60},
+  };
+  return kReasons.at(row.at("loose"));
 }
 
 void expect_close_from_above(Bytes estimated, Bytes real, const Row& row) {
   EXPECT_GE(estimated, real);
-  const double most = attention_matrix_is_small(row) ? 1.45 : 1.25;
-  const bool close = static_cast<double>(estimated.count()) <= most * static_cast<double>(real.count()) ||
-                     estimated - real <= mib(128);
+  const bool close =
+      static_cast<double>(estimated.count()) <= allowed_factor(row) * static_cast<double>(real.count()) ||
+      estimated - real <= mib(128);
   EXPECT_TRUE(close) << format_bytes(estimated) << " for " << format_bytes(real);
 }
 
-class LlamaCppTruth : public testing::TestWithParam<std::string> {
+Bytes sum_of(const std::vector<llamacpp::Cache>& caches) {
+  Bytes sum;
+  for (const auto& cache : caches) sum += cache.size;
+  return sum;
+}
+
+class LlamaCppTruth : public ::testing::TestWithParam<std::string> {
  protected:
   /// Calls `check(row, model, config, context, caches)` for every row of this model.
   template <class Check>
   void for_each_row(const std::string& source, Check check) {
-    std::size_t checked = 0;
-    const auto model = dense_model(kShapes.at(GetParam()));
-    for (const auto& row : rows()) {
-      if (row.at("model") != GetParam() || row.at("source") != source) continue;
+    const auto model = read_model(GetParam());
+    for (const auto& row : rows().at(GetParam())) {
+      if (row.at("source") != source || is_draft_context(row)) continue;
       SCOPED_TRACE(text_of(row));
       const auto config = config_of(row);
-      const auto context = llamacpp::resolve_context(model, config, placement_of(row));
+      auto context = llamacpp::resolve_context(model.description, config, placement_of(row));
       ASSERT_TRUE(context) << context.error().message;
-      const auto caches = llamacpp::kv_caches(model, config, *context);
+      // Set by speculation, and by programs other than llama-server.
+      context->output_rows = number(row, "n_outputs_max");
+      context->rollback_states = number(row, "n_rs_seq");
+      const auto caches = llamacpp::kv_caches(model.description, config, *context);
       ASSERT_TRUE(caches) << caches.error().message;
       check(row, model, config, *context, *caches);
-      ++checked;
     }
-    if (source == "probe") EXPECT_EQ(checked, 100u);
   }
 };
 
-TEST_P(LlamaCppTruth, E3_KvCacheIsExactToTheByte) {
-  for_each_row("probe", [](const Row& row, const auto&, const auto&, const auto& context, const auto& caches) {
+TEST_P(LlamaCppTruth, E3_E4_KvCacheAndStateAreExactToTheByte) {
+  for_each_row("probe", [](const Row& row, const auto& model, const auto&, const auto& context, const auto& caches) {
     EXPECT_EQ(context.cells, number(row, "n_ctx_seq"));
     EXPECT_EQ(context.cells * context.streams,
               row.at("kv_unified") == "1" ? number(row, "n_ctx_seq") : number(row, "n_ctx"));
-    ASSERT_EQ(caches.size(), 1u);
-    EXPECT_EQ(caches.front().size, Bytes{number(row, "kv_bytes")});
+    EXPECT_EQ(sum_of(caches), Bytes{number(row, "kv_bytes")});
+    EXPECT_EQ(llamacpp::recurrent_state(model.description, context), Bytes{number(row, "rs_bytes")});
   });
 }
 
 TEST_P(LlamaCppTruth, E5_ComputeBuffersAreNeverBelowAndAtMostAQuarterAbove) {
-  for_each_row("probe", [](const Row& row, const auto& model, const auto& config, const auto& context,
-                           const auto& caches) {
-    if (logits_for_every_token(row)) return;
-    const auto buffers = llamacpp::compute_buffers(model, config, context, caches, placement_of(row));
-    if (placement_of(row) == Placement::cpu) {
-      EXPECT_EQ(buffers.host, Bytes{});
-      EXPECT_EQ(buffers.scratch, Bytes{});
-      expect_close_from_above(buffers.device, Bytes{number(row, "compute_host_bytes")}, row);
-    } else {
-      expect_close_from_above(buffers.device, Bytes{number(row, "compute_device_bytes")}, row);
-      expect_close_from_above(buffers.host, Bytes{number(row, "compute_host_bytes")}, row);
-    }
-    EXPECT_NEAR(static_cast<double>(buffers.output.count()) / (1024.0 * 1024.0), std::stod(row.at("output_mib")), 0.01);
-  });
+  for_each_row(
+      "probe", [](const Row& row, const auto& model, const auto& config, const auto& context, const auto& caches) {
+        const auto buffers = llamacpp::compute_buffers(model.description, config, context, caches, placement_of(row));
+        if (placement_of(row) == Placement::cpu) {
+          EXPECT_EQ(buffers.host, Bytes{});
+          EXPECT_EQ(buffers.scratch, Bytes{});
+          expect_close_from_above(buffers.device, Bytes{number(row, "compute_host_bytes")}, row);
+        } else {
+          expect_close_from_above(buffers.device, Bytes{number(row, "compute_device_bytes")}, row);
+          expect_close_from_above(buffers.host, Bytes{number(row, "compute_host_bytes")}, row);
+        }
+        // Rows beyond one a slot are added to this buffer when they are first asked for.
+        if (context.output_rows == context.sequences) {
+          EXPECT_NEAR(static_cast<double>(buffers.output.count()) / (1024.0 * 1024.0), std::stod(row.at("output_mib")),
+                      0.01);
+        }
+      });
 }
 
-TEST_P(LlamaCppTruth, E2_WeightsAreTheFileAndOnAGpuATiedEmbeddingTwice) {
+TEST_P(LlamaCppTruth, E2_WeightsAreExactToTheByteOfWhatIsLoaded) {
   for_each_row("probe", [](const Row& row, const auto& model, const auto& config, const auto&, const auto&) {
-    const auto result = estimate_llamacpp(model, config, {}, placement_of(row));
-    ASSERT_TRUE(result);
-    EXPECT_EQ(result->part("weights"), Bytes{number(row, "weights_device_bytes") + number(row, "weights_host_bytes")});
+    if (row.at("mtp_loaded") == "1") return;  // by --spec-type draft-mtp, which dgxmm does not use yet
+    const auto result = estimate_llamacpp(model.description, config, {}, placement_of(row));
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->part("weights") - model.header,
+              Bytes{number(row, "weights_device_bytes") + number(row, "weights_host_bytes")});
   });
 }
 
-TEST_P(LlamaCppTruth, E3_E5_RealServerStartsAgree) {
+TEST_P(LlamaCppTruth, E3_E4_E5_RealServerStartsAgree) {
   for_each_row(
       "server", [](const Row& row, const auto& model, const auto& config, const auto& context, const auto& caches) {
         constexpr double kMiB = 1024.0 * 1024.0;
-        EXPECT_NEAR(static_cast<double>(caches.front().size.count()) / kMiB, std::stod(row.at("kv_mib")), 0.01);
-        const auto buffers = llamacpp::compute_buffers(model, config, context, caches, placement_of(row));
+        EXPECT_NEAR(static_cast<double>(sum_of(caches).count()) / kMiB, std::stod(row.at("kv_mib")), 0.01 * 2);
+        const auto state = llamacpp::recurrent_state(model.description, context);
+        EXPECT_NEAR(static_cast<double>(state.count()) / kMiB, std::stod(row.at("rs_mib")), 0.01);
+        const auto buffers = llamacpp::compute_buffers(model.description, config, context, caches, placement_of(row));
         const Bytes real{static_cast<std::int64_t>(std::stod(row.at("compute_mib")) * kMiB)};
         expect_close_from_above(buffers.device, real, row);
       });
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LlamaCppTruth,
-                         testing::Values("llama_tiny", "llama_1b", "llama_1b_q8", "llama_1b_q4k", "llama_8b",
-                                         "qwen3_0_6b", "qwen3moe_30b"),
+INSTANTIATE_TEST_SUITE_P(Models, LlamaCppTruth, ::testing::ValuesIn(model_names()),
                          [](const auto& info) { return info.param; });
+
+TEST(LlamaCppTruthTable, EveryRowBelongsToAModelAndOnlyDraftContextsAreLeftOut) {
+  std::size_t all = 0;
+  std::size_t drafts = 0;
+  for (const auto& [name, of_model] : rows()) {
+    all += of_model.size();
+    drafts += static_cast<std::size_t>(std::ranges::count_if(of_model, is_draft_context));
+  }
+  EXPECT_EQ(rows().size(), models().size());
+  EXPECT_EQ(all, 3095U);
+  EXPECT_EQ(drafts, 6U);
+}
 
 }  // namespace
 }  // namespace dgxmm::memory
