@@ -39,8 +39,8 @@ class Figure:
         return self.measured <= self.limit
 
     def row(self):
-        verdict = "yes" if self.ok else "**no**"
-        return f"| {self.what} | ≤ {self.limit:g} {self.unit} | {digits(self.measured)} {self.unit} | {self.detail} | {verdict} |"
+        limit, measured = f"≤ {self.limit:g} {self.unit}", f"{digits(self.measured)} {self.unit}"
+        return f"| {self.what} | {limit} | {measured} | {self.detail} | {'yes' if self.ok else '**no**'} |"
 
 
 def digits(value):
@@ -56,7 +56,7 @@ def spread(values, unit):
     return f"p95 {digits(quantile(values, 0.95))} {unit}, least {digits(min(values))} {unit}, {len(values)} runs"
 
 
-# --- whole processes ---------------------------------------------------------------------------------------------------
+# --- whole processes --------------------------------------------------------------------------------------------------
 
 
 def run_once(arguments, environment, accepted):
@@ -89,7 +89,7 @@ def without_daemon(environment):
     return holder, environment | {"DGXMM_LISTEN": f"127.0.0.1:{holder.getsockname()[1]}"}
 
 
-# --- one tick ----------------------------------------------------------------------------------------------------------
+# --- one tick ---------------------------------------------------------------------------------------------------------
 
 
 def refresh_figures(folder, processes, refreshes):
@@ -105,7 +105,7 @@ def refresh_figures(folder, processes, refreshes):
             yield Figure(what, 2, "ms", statistics.median(samples), spread(samples, "ms"))
 
 
-# --- the daemon --------------------------------------------------------------------------------------------------------
+# --- the daemon -------------------------------------------------------------------------------------------------------
 
 
 class Daemon:
@@ -184,7 +184,7 @@ def daemon_figures(program, environment, folder, model, options):
         daemon.end()
 
 
-# --- the report --------------------------------------------------------------------------------------------------------
+# --- the report -------------------------------------------------------------------------------------------------------
 
 
 def micro_rows(folder):
@@ -214,13 +214,14 @@ def report(figures, micro, folder, load):
     memory_gib = int(value_of("/proc/meminfo", "MemTotal").split()[0]) / 1024 / 1024
     cpu = value_of("/proc/cpuinfo", "model name") if platform.machine() == "x86_64" else platform.machine()
     busy = " (**busy**: wall times include waiting for a core)" if load[0] > os.cpu_count() / 2 else ""
+    commit = os.environ.get("DGXMM_COMMIT") or "unknown"
     niceness = os.nice(0)
     priority = f"; measured with niceness {niceness}" if niceness else ""
     lines = [
         "# Benchmark results", "",
         "Written by `./dev bench`. Whole processes: median against the limit, files in the page cache.", "",
         f"- date: {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC",
-        f"- commit: {os.environ.get('DGXMM_COMMIT') or 'unknown'} (\"+\": with changes), build type {build_type(folder)}",
+        f"- commit: {commit} (\"+\": with changes), build type {build_type(folder)}",
         f"- machine: {cpu}, {os.cpu_count()} cores, {memory_gib:.1f} GiB, Linux {platform.release()}",
         f"- load average before: {load[0]:.2f}{busy}{priority}", "",
         "## Limits", "",

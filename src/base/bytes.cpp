@@ -7,11 +7,16 @@
 #include <cmath>
 
 namespace dgxmm {
+namespace {
+
+__extension__ using Wide = __int128;  // an extension, which -Wpedantic of g++ would refuse unmarked
+
+}  // namespace
 
 Bytes gib_from_decimal(double n) { return Bytes{std::llround(n * 1024.0 * 1024.0 * 1024.0)}; }
 
 Bytes scale_up(Bytes amount, std::int64_t numerator, std::int64_t denominator) {
-  const auto product = static_cast<__int128>(amount.count()) * numerator;
+  const auto product = static_cast<Wide>(amount.count()) * numerator;
   auto quotient = product / denominator;
   if (product % denominator > 0) quotient += 1;
   return Bytes{static_cast<std::int64_t>(quotient)};

@@ -12,6 +12,10 @@ namespace {
 // Enough of a digest to tell models apart.
 constexpr std::size_t kShownDigits = 12;
 
+std::string model_of(const std::string& name, const std::string& fingerprint) {
+  return name.empty() ? "weights " + fingerprint.substr(0, kShownDigits) : name;
+}
+
 }  // namespace
 
 int run(const CalibrationCommand& /*command*/, Context& context) {
@@ -22,15 +26,15 @@ int run(const CalibrationCommand& /*command*/, Context& context) {
     return kExitOk;
   }
   auto& console = context.console;
-  Table records{{{"WEIGHTS"}, {"MEASURED", Align::right}, {"FORMULA", Align::right}, {"RECORDED"}}};
+  Table records{{{"MODEL"}, {"MEASURED", Align::right}, {"FORMULA", Align::right}, {"RECORDED"}}};
   for (const auto& record : calibrations->records) {
-    records.add({record.fingerprint.substr(0, kShownDigits), format_bytes(record.measured_bytes),
+    records.add({model_of(record.model, record.fingerprint), format_bytes(record.measured_bytes),
                  format_bytes(record.formula_bytes), record.recorded_at});
     records.add_note(record.configuration);
   }
-  Table floors{{{"WEIGHTS"}, {"RAN OUT OF MEMORY AT", Align::right}, {"TIMES", Align::right}, {"RECORDED"}}};
+  Table floors{{{"MODEL"}, {"RAN OUT OF MEMORY AT", Align::right}, {"TIMES", Align::right}, {"RECORDED"}}};
   for (const auto& floor : calibrations->oom_floors) {
-    floors.add({floor.fingerprint.substr(0, kShownDigits), format_bytes(floor.killed_bytes),
+    floors.add({model_of(floor.model, floor.fingerprint), format_bytes(floor.killed_bytes),
                 fmt::format("{}", floor.kills), floor.recorded_at});
     floors.add_note(floor.configuration);
     floors.add_note(floor.evidence);

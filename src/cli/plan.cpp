@@ -12,6 +12,7 @@ int run(const PlanCommand& command, Context& context) {
   request.model = model_argument(request.model);
   const auto plans = context.api.post<dto::Plans>("/plans", to_json(request));
   if (!plans) return report(context, plans.error());
+  const bool possible = plans->fits_now || std::ranges::any_of(plans->plans, &dto::Plan::fits);
   if (context.json) {
     print_json(context, *plans);
   } else {
@@ -19,9 +20,9 @@ int run(const PlanCommand& command, Context& context) {
     console.out << paint(console.colour, plans->fits_now ? Colour::green : Colour::red,
                          plans->fits_now ? "fits now:" : "does not fit:")
                 << ' ' << verdict_text(plans->needed_bytes, plans->free_for_new_bytes) << '\n';
-    if (!plans->fits_now) console.out << printable(plans->summary) << '\n' << plans_text(*plans, console.width);
+    if (!possible) console.out << "no plan makes it fit\n";
+    if (!plans->fits_now) console.out << plans_text(*plans, console.width);
   }
-  const bool possible = plans->fits_now || std::ranges::any_of(plans->plans, &dto::Plan::fits);
   return possible ? kExitOk : kExitDoesNotFit;
 }
 

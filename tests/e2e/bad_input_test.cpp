@@ -47,7 +47,7 @@ TEST_F(BadInput, Model_Missing) {
 
 TEST_F(BadInput, Model_OfAnArchitectureThatIsNotCoveredIsNeverEstimatedAsDense) {
   expect_refused(model_of_unsupported_architecture(folder_.path()), 422, "model_not_supported",
-                 "architecture 'gemma3' is not supported yet");
+                 "architecture 't5' is not supported yet");
 }
 
 TEST_F(BadInput, Port_TakenByAnotherProgram) {

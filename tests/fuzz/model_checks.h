@@ -1,6 +1,7 @@
 #pragma once
 // What must hold for any bytes given to the readers of model files: used by the fuzzers, and by a normal test that
 // replays their corpora.
+#include "core/memory/estimate.h"
 #include "core/model/gguf.h"
 #include "core/model/gguf_description.h"
 #include "core/model/hf_config.h"
@@ -27,7 +28,7 @@ inline void must_be_told(const Error& error) { must(!error.code.empty() && !erro
 inline void must_be_sound(const model::ModelDescription& model) {
   must(!model.layers.empty() && model.vocabulary > 0 && model.embedding_length > 0 && model.training_context > 0);
   for (const auto& layer : model.layers) {
-    must(layer.attention.has_value() && layer.attention->kind == model::AttentionKind::full);
+    if (!layer.attention) continue;
     must(layer.attention->n_head_kv > 0 && layer.attention->key_length > 0 && layer.attention->value_length > 0);
   }
   must(model.weights.tensors > Bytes{} && model.weights.tensors <= model.weights.files);
@@ -73,6 +74,11 @@ inline void check_hf_config(std::string_view text) {
     const auto described = model::describe_safetensors("folder", "folder", *config, {}, {&part, 1});
     must(described.has_value());
     must_be_sound(*described);
+    for (const auto length : {std::int64_t{1}, std::int64_t{1} << 27}) {
+      const auto estimate = memory::estimate_vllm(
+          *described, {.max_model_len = length, .max_num_seqs = 256, .max_num_batched_tokens = 8192}, {});
+      estimate ? must(estimate->total > Bytes{}) : must_be_told(estimate.error());
+    }
   }
   // The same bytes as an index: another JSON file of the same folder.
   const auto choice = model::choose_weight_files("folder", {}, text);

@@ -226,7 +226,8 @@ inline void add_dense_keys(GgufWriter& w, const DenseGguf& m) {
 }
 
 /// A byte-pair tokenizer of about the size of a real one.
-inline void add_tokenizer(GgufWriter& w, std::uint32_t n_vocab) {
+inline void add_tokenizer(GgufWriter& w, std::uint32_t n_vocab,
+                          const std::string& chat_template = std::string(6000, '{')) {
   std::vector<std::string> tokens;
   std::vector<std::string> merges;
   tokens.reserve(n_vocab);
@@ -242,7 +243,7 @@ inline void add_tokenizer(GgufWriter& w, std::uint32_t n_vocab) {
       .key_texts("tokenizer.ggml.merges", merges)
       .key_u32("tokenizer.ggml.bos_token_id", 1)
       .key_u32("tokenizer.ggml.eos_token_id", 2)
-      .key_text("tokenizer.chat_template", std::string(6000, '{'));
+      .key_text("tokenizer.chat_template", chat_template);
 }
 
 inline void add_dense_tensors(GgufWriter& w, const DenseGguf& m) {

@@ -184,10 +184,17 @@ Result<model::ModelDescription> describe_safetensors_folder(const fs::path& fold
   const auto config_path = folder / "config.json";
   const auto config_text = read_whole_file(config_path, kMaxConfigBytes);
   if (!config_text) return fail(config_text.error());
-  const auto config = model::parse_hf_config(config_path.string(), *config_text);
+  auto config = model::parse_hf_config(config_path.string(), *config_text);
   if (!config) return fail(config.error());
 
   const auto files = files_below(folder);
+  const auto quantization_path = folder / "hf_quant_config.json";
+  if (is_there(quantization_path)) {
+    const auto text = read_whole_file(quantization_path, kMaxConfigBytes);
+    if (!text) return fail(text.error());
+    const auto read = model::read_hf_quant_config(*config, quantization_path.string(), *text);
+    if (!read) return fail(read.error());
+  }
   std::optional<std::string> index;
   if (const std::string name{model::index_file_name(files)}; std::ranges::find(files, name) != files.end()) {
     auto text = read_whole_file(folder / name, kMaxIndexBytes);

@@ -45,7 +45,7 @@ template <class T>
 Result<T> read_body(const HttpRequest& request) {
   if (request.body.empty()) {
     return fail("bad_json", "the request has no body",
-                "send a JSON object, for example {\"model\": \"/models/m.gguf\"}");
+                R"(send a JSON object, for example {"model": "/models/m.gguf"})");
   }
   const auto parsed = json::parse(request.body);
   if (!parsed) return fail(parsed.error());
@@ -220,7 +220,7 @@ class Api final : public ports::HttpHandler {
         dto::make_fit(*prepared->model, prepared->config, prepared->estimate, budget_view(service_, *snapshot)));
   }
 
-  Task<HttpResponse> calibration(Call) { co_return document(calibrations_view(service_.estimates)); }
+  Task<HttpResponse> calibration(Call) { co_return document(calibrations_view(service_)); }
 
   // --- deployments
 

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <string>
+
 namespace dgxmm::api {
 
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot) {
@@ -63,15 +66,17 @@ dto::Plans plans_view(const service::PlanSet& set) {
   return view;
 }
 
-dto::Calibrations calibrations_view(const service::Estimates& estimates) {
+dto::Calibrations calibrations_view(service::Service& service) {
+  std::map<std::string, std::string> names;
+  for (const auto* deployment : service.table.all()) names[deployment->fingerprint] = deployment->model_name;
   dto::Calibrations view;
-  for (const auto& record : estimates.records()) {
-    view.records.push_back({record.fingerprint, record.configuration_key, record.measured, record.formula,
-                            format_time(record.recorded_at)});
+  for (const auto& record : service.estimates.records()) {
+    view.records.push_back({names[record.fingerprint], record.fingerprint, record.configuration_key, record.measured,
+                            record.formula, format_time(record.recorded_at)});
   }
-  for (const auto& floor : estimates.floors()) {
-    view.oom_floors.push_back({floor.fingerprint, floor.configuration_key, floor.killed_size, floor.kills,
-                               floor.evidence, format_time(floor.recorded_at)});
+  for (const auto& floor : service.estimates.floors()) {
+    view.oom_floors.push_back({names[floor.fingerprint], floor.fingerprint, floor.configuration_key, floor.killed_size,
+                               floor.kills, floor.evidence, format_time(floor.recorded_at)});
   }
   return view;
 }

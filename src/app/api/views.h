@@ -8,7 +8,7 @@ namespace dgxmm::api {
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot);
 dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment);
 dto::Plans plans_view(const service::PlanSet& set);
-dto::Calibrations calibrations_view(const service::Estimates& estimates);
+dto::Calibrations calibrations_view(service::Service& service);
 /// Prometheus text format.
 std::string metrics_page(service::Service& service, const std::string& version);
 

@@ -206,6 +206,7 @@ struct Processes {
 };
 
 struct CalibrationRecord {
+  std::string model;  ///< name of a deployment's model with these weights; empty when there is none any more
   std::string fingerprint;
   std::string configuration;
   Bytes measured_bytes, formula_bytes;
@@ -213,6 +214,7 @@ struct CalibrationRecord {
 };
 
 struct OomFloor {
+  std::string model;  ///< as above
   std::string fingerprint;
   std::string configuration;
   Bytes killed_bytes;

@@ -42,8 +42,9 @@ BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, state, steps, deployme
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes))
 BOOST_DESCRIBE_STRUCT(Processes, (), (processes))
-BOOST_DESCRIBE_STRUCT(CalibrationRecord, (), (fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
-BOOST_DESCRIBE_STRUCT(OomFloor, (), (fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))
+BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),
+                      (model, fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
+BOOST_DESCRIBE_STRUCT(OomFloor, (), (model, fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))
 BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors))
 BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api))
 BOOST_DESCRIBE_STRUCT(Problem, (), (type, title, status, detail, code, hint, where, plans, failure))

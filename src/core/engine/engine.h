@@ -1,4 +1,8 @@
 #pragma once
+#include "base/bytes.h"
+#include "base/result.h"
+#include "core/engine/config.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,10 +11,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "base/bytes.h"
-#include "base/result.h"
-#include "core/engine/config.h"
 
 namespace dgxmm::engine {
 

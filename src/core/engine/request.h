@@ -1,13 +1,13 @@
 #pragma once
+#include "base/result.h"
+#include "core/engine/config.h"
+#include "core/model/layout.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "base/result.h"
-#include "core/engine/config.h"
-#include "core/model/layout.h"
 
 namespace dgxmm::engine {
 

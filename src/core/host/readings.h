@@ -1,11 +1,11 @@
 #pragma once
+#include "base/bytes.h"
+#include "base/result.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/bytes.h"
-#include "base/result.h"
 
 namespace dgxmm::host {
 
@@ -26,7 +26,8 @@ struct CgroupMemory {
 };
 
 /// `memory.stat` of v2.
-CgroupMemory parse_cgroup_v2(std::string_view memory_stat, std::string_view memory_events, std::string_view memory_current);
+CgroupMemory parse_cgroup_v2(std::string_view memory_stat, std::string_view memory_events,
+                             std::string_view memory_current);
 /// `memory.stat`, `memory.kmem.usage_in_bytes`, `memory.oom_control`, `memory.usage_in_bytes` of v1; pass "" for a
 /// file that is not there.
 CgroupMemory parse_cgroup_v1(std::string_view memory_stat, std::string_view kmem_usage, std::string_view oom_control,

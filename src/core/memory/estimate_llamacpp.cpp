@@ -21,6 +21,12 @@ using engine::LlamaCppConfig;
 /// Bounds the sum with everything else below 2^63.
 constexpr std::int64_t kMaxCacheRamMib = std::int64_t{1} << 30;
 
+/// Models that name their output before their embedding, and so load one tensor twice wherever it is
+/// (src/models/gemma4.cpp; seen on b11669).
+bool always_copies_embedding(const model::ModelDescription& model) {
+  return model.architecture == "gemma3n" || model.architecture == "gemma4";
+}
+
 /// E2, and what differs from the file (llama_model::load_tensors, src/llama-model.cpp, b10587): layers that predict
 /// more than one token are left out, and on a GPU the token embedding stays on the host, so one that is tied to the
 /// output is loaded a second time on the device.
@@ -31,7 +37,7 @@ Part weights(const model::ModelDescription& model, Placement placement) {
     part.detail += fmt::format(" of {} without the layers for multi-token prediction ({})",
                                format_bytes(model.weights.files), format_bytes(model.weights.nextn_tensors));
   }
-  if (placement == Placement::gpu && model.weights.tied_embeddings) {
+  if (model.weights.tied_embeddings && (placement == Placement::gpu || always_copies_embedding(model))) {
     part.size += model.weights.token_embedding;
     part.detail += fmt::format(" + the token embedding ({}) a second time as output layer",
                                format_bytes(model.weights.token_embedding));

@@ -3,22 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstddef>
-#include <optional>
 #include <string>
 
 namespace dgxmm::memory {
 namespace {
-
-std::string_view name_of(model::AttentionKind kind) {
-  switch (kind) {
-    case model::AttentionKind::full: return "full attention";
-    case model::AttentionKind::sliding_window: return "sliding-window attention";
-    case model::AttentionKind::chunked: return "chunked attention";
-    case model::AttentionKind::mla: return "latent (MLA) attention";
-    case model::AttentionKind::bidirectional: return "the attention of an encoder";
-  }
-  return "another kind of attention";
-}
 
 bool within(std::int64_t value, std::int64_t least, std::int64_t most) { return least <= value && value <= most; }
 
@@ -30,6 +18,7 @@ bool countable(const model::Attention& attention) {
          within(attention.kv_lora_rank.value_or(0), 0, kMaxWidth / attention.n_head) &&
          within(attention.rope_length.value_or(0), 0, kMaxWidth / attention.n_head) &&
          within(attention.mla_key_length.value_or(0), 0, kMaxWidth / attention.n_head) &&
+         within(attention.mla_value_length.value_or(0), 0, kMaxWidth / attention.n_head) &&
          within(attention.indexer_key_length.value_or(0), 0, kMaxWidth) &&
          within(attention.compress_ratio.value_or(0), 0, kMaxWidth);
 }
@@ -42,18 +31,8 @@ bool countable(const model::RecurrentState& state) {
 
 bool countable(const model::Layer& layer) {
   return (!layer.attention || countable(*layer.attention)) && (!layer.recurrent || countable(*layer.recurrent)) &&
+         (!layer.cross_attention || countable(*layer.cross_attention)) &&
          within(layer.feed_forward_length, 0, kMaxWidth);
-}
-
-/// What of a layer no formula here covers yet; nothing = it is plain full attention.
-std::optional<std::string> not_covered(const model::Layer& layer) {
-  if (layer.recurrent) return "recurrent state";
-  if (!layer.attention) return "no attention";
-  const auto& attention = *layer.attention;
-  if (attention.kind != model::AttentionKind::full) return std::string{name_of(attention.kind)};
-  if (attention.shares_kv) return "a cache shared with another layer";
-  if (attention.indexer_key_length) return "sparse attention";
-  return std::nullopt;
 }
 
 bool countable(const model::Experts& experts) {
@@ -88,19 +67,6 @@ Result<void> check_countable(const model::ModelDescription& model) {
       (model.experts && !countable(*model.experts)) || model.weights.files < Bytes{} ||
       model.weights.token_embedding < Bytes{}) {
     return refused("it has sizes that no model has");
-  }
-  return {};
-}
-
-Result<void> check_supported(const model::ModelDescription& model) {
-  if (auto ok = check_countable(model); !ok) return ok;
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    if (const auto what = not_covered(model.layers[i])) {
-      return fail(
-          "model_not_supported",
-          fmt::format("{} ({}): layer {} has {}, which is not supported yet", model.name, model.architecture, i, *what),
-          "models with full attention in every layer are supported so far", model.path);
-    }
   }
   return {};
 }

@@ -25,8 +25,4 @@ Result<void> check_setting(std::string_view field, std::int64_t value, std::int6
 /// Errors: `model_not_supported` naming the model and the layer.
 Result<void> check_countable(const model::ModelDescription& model);
 
-/// A model that the formulas of vLLM cover: full attention in every layer, sizes that can be multiplied.
-/// Errors: `model_not_supported` naming the model and what is not covered.
-Result<void> check_supported(const model::ModelDescription& model);
-
 }  // namespace dgxmm::memory

@@ -67,7 +67,8 @@ Widths widths_of(const model::ModelDescription& model) {
     for (const auto& layer : *layers) {
       if (layer.attention) widen(widths, *layer.attention);
       if (const auto& state = layer.recurrent) {
-        widths.recurrent = std::max(widths.recurrent, recurrent_width(*state, widths.embedding, layer.feed_forward_length));
+        widths.recurrent =
+            std::max(widths.recurrent, recurrent_width(*state, widths.embedding, layer.feed_forward_length));
         widths.state = std::max(widths.state, state->conv_elements + state->state_elements);
       }
       widths.feed_forward = std::max(widths.feed_forward, layer.feed_forward_length);
@@ -78,10 +79,7 @@ Widths widths_of(const model::ModelDescription& model) {
 
 /// Elements alive together per token in an attention block (build_attn, src/llama-graph.cpp): the residual stream and
 /// its norm, Q before and after rotation, K and V.
-std::int64_t attention_width(const Widths& w) {
-  if (w.heads == 0) return 0;
-  return 5 * w.embedding + (w.gates_query ? 5 : 3) * w.q + 2 * (w.k + w.v);
-}
+std::int64_t attention_width(const Widths& w) { return w.heads == 0 ? 0 : 5 * w.embedding + 3 * w.q + 2 * (w.k + w.v); }
 
 /// In a dense feed-forward block (build_ffn): gate and up, beside the stream. Gemma norms what leaves the block, too.
 std::int64_t dense_width(const Widths& w, const model::ModelDescription& model) {
@@ -89,18 +87,17 @@ std::int64_t dense_width(const Widths& w, const model::ModelDescription& model) 
   return streams * w.embedding + 2 * w.feed_forward + 2 * (w.k + w.v);
 }
 
-/// In a block of experts (build_moe_ffn): every used expert holds its own copies.
+/// In a block of experts (build_moe_ffn): every used expert holds gate, up and their product, or its output, which is
+/// summed in place; the shared ones come after it.
 std::int64_t experts_width(const Widths& w, const model::Experts& experts) {
   const auto e = w.embedding;
-  const auto used = experts.used_count;
   const auto inner = experts.feed_forward_length;
-  const auto within = 4 * e + 3 * used * inner + (inner < e ? used * e : 0);
-  const auto summed = 5 * e + 2 * experts.shared_feed_forward_length + 2 * used * e;
-  return std::max(within, summed);
+  const auto routed = 4 * e + experts.used_count * (3 * inner + (inner < e ? e : 0));
+  return std::max(routed, 5 * e + 2 * experts.shared_feed_forward_length);
 }
 
 std::int64_t widest_block(const Widths& w, const model::ModelDescription& model, Placement placement) {
-  auto width = w.latent > 0 ? 4 * w.embedding + w.latent : attention_width(w);
+  auto width = w.latent > 0 ? 4 * w.embedding + w.latent : attention_width(w) + (w.gates_query ? 2 * w.q : 0);
   width = std::max(width, w.recurrent);
   if (w.feed_forward > 0) width = std::max(width, dense_width(w, model));
   if (model.experts) width = std::max(width, experts_width(w, *model.experts));

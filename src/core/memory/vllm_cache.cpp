@@ -25,8 +25,7 @@ constexpr std::int64_t kIndexValuesPerScale = 128;
 /// With asynchronous scheduling, which is the default (vllm/config/scheduler.py).
 constexpr std::int64_t kBatchesInFlight = 2;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// The cache of one layer, as KVCacheSpec has it.
 struct Spec {
@@ -69,11 +68,12 @@ bool keeps_tokens(const Attention& attention) {
 }
 
 /// AttentionSpec and MLAAttentionSpec.page_size_bytes for one token. A latent is one vector for all heads.
-std::int64_t bytes_per_token(const Attention& attention, const KvType& type) {
+/// `sparse`: the model has indexers, so that all its latents go through the backend for them.
+std::int64_t bytes_per_token(const Attention& attention, const KvType& type, bool sparse) {
   if (attention.kind != AttentionKind::mla) {
     return attention.n_head_kv * type.head(attention.key_length, attention.value_length);
   }
-  if (attention.indexer_key_length && is_ds_mla(type)) {
+  if (sparse && is_ds_mla(type)) {
     return fp8_ds_mla(attention.kv_lora_rank.value_or(0), attention.rope_length.value_or(0));
   }
   return type.latent(attention.key_length);
@@ -98,10 +98,10 @@ std::int64_t preferred_block(const std::vector<const model::Layer*>& layers) {
   return block;
 }
 
-Spec attention_spec(const Attention& attention, CacheKind kind, const KvType& type, std::int64_t block) {
+Spec attention_spec(const Attention& attention, CacheKind kind, const KvType& type, std::int64_t block, bool sparse) {
   Spec spec{.kind = kind,
             .block = block,
-            .page = bytes_per_token(attention, type) * block,
+            .page = bytes_per_token(attention, type, sparse) * block,
             .heads = attention.n_head_kv,
             .key_length = attention.key_length,
             .value_length = attention.value_length};
@@ -122,9 +122,10 @@ std::vector<Spec> layer_specs(const model::ModelDescription& model, const CacheR
   constexpr std::size_t kOuter = 2;
   const auto layers = cached_layers(model, rules);
   const bool has_state = std::ranges::any_of(layers, [](const auto* layer) { return layer->recurrent.has_value(); });
-  const bool has_latents = std::ranges::any_of(layers, [](const auto* layer) {
-    return layer->attention && layer->attention->kind == AttentionKind::mla;
-  });
+  const bool has_latents = std::ranges::any_of(
+      layers, [](const auto* layer) { return layer->attention && layer->attention->kind == AttentionKind::mla; });
+  const bool sparse =
+      std::ranges::any_of(layers, [](const auto* layer) { return layer->attention && is_sparse(*layer->attention); });
   const auto block = preferred_block(layers);
   // Latents cannot share a pool with windows: those are then kept whole.
   const bool windows = rules.hybrid_manager && !has_latents;
@@ -138,7 +139,7 @@ std::vector<Spec> layer_specs(const model::ModelDescription& model, const CacheR
       if (type.outer_layers_16bit && outer && !has_state) type.head = sixteen_bit;
       auto kind = kind_of(attention);
       if (!windows) kind = CacheKind::full;
-      specs.push_back(attention_spec(attention, kind, type, kind == CacheKind::full ? block : kBlock));
+      specs.push_back(attention_spec(attention, kind, type, kind == CacheKind::full ? block : kBlock, sparse));
       if (is_sparse(attention)) {
         specs.push_back({.kind = CacheKind::full,
                          .block = block,
@@ -148,7 +149,7 @@ std::vector<Spec> layer_specs(const model::ModelDescription& model, const CacheR
       }
     }
     if (layer.cross_attention) {
-      specs.push_back(attention_spec(*layer.cross_attention, CacheKind::cross, rules.kv_type, block));
+      specs.push_back(attention_spec(*layer.cross_attention, CacheKind::cross, rules.kv_type, block, sparse));
     }
     if (layer.recurrent) {
       specs.push_back(
@@ -219,9 +220,8 @@ CacheGroup group_of(const Spec& spec, std::int64_t layers, std::int64_t pages) {
 bool is_uniform(const std::vector<Spec>& specs) {
   const auto& first = specs.front();
   return std::ranges::all_of(specs, [&](const Spec& spec) { return spec == first; }) ||
-         std::ranges::all_of(specs, [&](const Spec& spec) {
-           return spec.kind == CacheKind::full && spec.block == first.block;
-         });
+         std::ranges::all_of(
+             specs, [&](const Spec& spec) { return spec.kind == CacheKind::full && spec.block == first.block; });
 }
 
 /// get_kv_cache_groups: every bucket is cut into groups of about the same number of layers.
@@ -249,22 +249,21 @@ constexpr std::int64_t kCompressedHead = 512;
 constexpr std::int64_t kCompressedIndex = 128;
 constexpr std::int64_t kCompressedBlock = 256;
 
+constexpr std::int64_t packed(std::int64_t bytes) { return ceil_div(bytes, kCompressedPageUnit) * kCompressedPageUnit; }
+
 struct CompressedPages {
-  static constexpr std::int64_t page(std::int64_t bytes) {
-    return (bytes + kCompressedPageUnit - 1) / kCompressedPageUnit * kCompressedPageUnit;
-  }
   static constexpr std::int64_t kWindowBlock = 64;
-  static constexpr std::int64_t kWindow = page(kWindowBlock * kCompressedRow);
+  static constexpr std::int64_t kWindow = packed(kWindowBlock * kCompressedRow);
   // Of a block of 256 tokens, four to one or 128 to one.
-  static constexpr std::int64_t kMain4 = page(kCompressedBlock / 4 * kCompressedRow);
-  static constexpr std::int64_t kIndex4 = page(kCompressedBlock / 4 * (kCompressedIndex + 4));
-  static constexpr std::int64_t kMain128 = page(kCompressedBlock / 128 * kCompressedRow);
+  static constexpr std::int64_t kMain4 = packed(kCompressedBlock / 4 * kCompressedRow);
+  static constexpr std::int64_t kIndex4 = packed(kCompressedBlock / 4 * (kCompressedIndex + 4));
+  static constexpr std::int64_t kMain128 = packed(kCompressedBlock / 128 * kCompressedRow);
   // What the compressors hold of tokens that are not compressed yet, in float32.
   static constexpr std::int64_t kState4Block = 4;
-  static constexpr std::int64_t kState4 = page(kState4Block * 2 * 2 * kCompressedHead * 4);
-  static constexpr std::int64_t kIndexState4 = page(kState4Block * 2 * 2 * kCompressedIndex * 4);
+  static constexpr std::int64_t kState4 = packed(kState4Block * 2 * 2 * kCompressedHead * 4);
+  static constexpr std::int64_t kIndexState4 = packed(kState4Block * 2 * 2 * kCompressedIndex * 4);
   static constexpr std::int64_t kState128Block = 8;
-  static constexpr std::int64_t kState128 = page(kState128Block * 2 * kCompressedHead * 4);
+  static constexpr std::int64_t kState128 = packed(kState128Block * 2 * kCompressedHead * 4);
 };
 
 Result<CachePlan> plan_compressed(const model::ModelDescription& model, CachePlan plan) {
@@ -279,10 +278,10 @@ Result<CachePlan> plan_compressed(const model::ModelDescription& model, CachePla
                        attention->indexer_key_length.value_or(kCompressedIndex) == kCompressedIndex;
     const auto ratio = known ? *attention->compress_ratio : -1;
     if (ratio != 0 && ratio != 4 && ratio != 128) {
-      return fail("model_not_supported",
-                  fmt::format("{} ({}): compresses tokens in a way whose layout is not known", model.name,
-                              model.architecture),
-                  "known are ratios of 4 and 128 with heads of 512 and index keys of 128", model.path);
+      return fail(
+          "model_not_supported",
+          fmt::format("{} ({}): compresses tokens in a way whose layout is not known", model.name, model.architecture),
+          "known are ratios of 4 and 128 with heads of 512 and index keys of 128", model.path);
     }
     ratio4 += ratio == 4 ? 1 : 0;
     ratio128 += ratio == 128 ? 1 : 0;
@@ -299,8 +298,7 @@ Result<CachePlan> plan_compressed(const model::ModelDescription& model, CachePla
   plan.bytes_per_block = Bytes{std::max({ratio4 * (P::kMain4 + P::kIndex4) + ratio128 * P::kMain128, half * P::kWindow,
                                          ratio4 * (P::kState4 + P::kIndexState4), ratio128 * P::kState128})};
   // The check counts a padded tuple of the three kinds of pages for every page.
-  plan.checked_per_block =
-      std::max({half, ratio4, ratio128}) * Bytes{P::kMain4 + P::kIndex4 + P::kMain128};
+  plan.checked_per_block = std::max({half, ratio4, ratio128}) * Bytes{P::kMain4 + P::kIndex4 + P::kMain128};
   return plan;
 }
 
@@ -312,9 +310,8 @@ Result<CachePlan> plan_cache(const model::ModelDescription& model, const CacheRu
                  .checked_per_block = {},
                  .tokens_in_flight = kBatchesInFlight * rules.max_num_batched_tokens,
                  .encoder_tokens = rules.max_num_batched_tokens};
-  if (std::ranges::any_of(model.layers, [](const model::Layer& layer) {
-        return layer.attention && layer.attention->compress_ratio;
-      })) {
+  if (std::ranges::any_of(
+          model.layers, [](const model::Layer& layer) { return layer.attention && layer.attention->compress_ratio; })) {
     return plan_compressed(model, std::move(plan));
   }
   auto specs = layer_specs(model, rules);

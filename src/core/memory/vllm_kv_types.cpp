@@ -64,6 +64,12 @@ bool is_sparse_latent(const model::Layer& layer) {
 
 bool is_compressed(const model::Layer& layer) { return layer.attention && layer.attention->compress_ratio; }
 
+/// DeepSeek V3.2 and V4, GLM 5.
+bool has_sparse_latents(const model::ModelDescription& model) {
+  return std::ranges::any_of(model.layers,
+                             [](const model::Layer& layer) { return is_sparse_latent(layer) || is_compressed(layer); });
+}
+
 std::unexpected<Error> refuse(std::string message, std::string hint) {
   return fail("bad_configuration", std::move(message), std::move(hint), "kv_cache_dtype");
 }
@@ -83,8 +89,7 @@ bool is_ds_mla(const KvType& type) {
 
 Result<KvType> resolve_kv_type(std::string_view name, const model::ModelDescription& model) {
   const bool compressed = std::ranges::any_of(model.layers, is_compressed);
-  const bool sparse = compressed || std::ranges::any_of(model.layers, is_sparse_latent);
-  if (sparse && name == kDsMla.name) return kDsMla;
+  if (has_sparse_latents(model) && name == kDsMla.name) return kDsMla;
   const bool asks = name == "auto" && !model.kv_cache_dtype.empty();
   const std::string_view wanted = asks ? std::string_view{model.kv_cache_dtype} : name;
   const auto* found = std::ranges::find(kTypes, wanted, &KvType::name);
@@ -94,14 +99,21 @@ Result<KvType> resolve_kv_type(std::string_view name, const model::ModelDescript
     return refuse(fmt::format("kv_cache_dtype '{}' is not one that vLLM has", wanted), "one of " + accepted);
   }
   if (compressed && found->head != eight_bit && found->name != "auto") {
-    return refuse(fmt::format("{} keeps its tokens in 8 bit only, and kv_cache_dtype is {}", model.architecture, wanted),
-                  "leave kv_cache_dtype open, or use fp8");
+    return refuse(
+        fmt::format("{} keeps its tokens in 8 bit only, and kv_cache_dtype is {}", model.architecture, wanted),
+        "leave kv_cache_dtype open, or use fp8");
   }
   if (found->latent == nullptr && std::ranges::any_of(model.layers, is_latent)) {
     return refuse(fmt::format("vLLM has no cache of type {} for latent attention (MLA)", wanted),
                   "use auto, bfloat16, fp8 or nvfp4");
   }
   return *found;
+}
+
+std::string describe(const KvType& type, std::string_view asked, const model::ModelDescription& model) {
+  if (has_sparse_latents(model) && is_ds_mla(type)) return fmt::format("{} ({})", kDsMla.name, asked);
+  if (type.name == "auto") return "16 bit (auto)";
+  return type.name == asked ? std::string{asked} : fmt::format("{} (asked for by the checkpoint)", type.name);
 }
 
 }  // namespace dgxmm::memory::vllm

@@ -3,6 +3,7 @@
 #include "core/model/layout.h"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace dgxmm::memory::vllm {
@@ -10,8 +11,8 @@ namespace dgxmm::memory::vllm {
 /// One value of --kv-cache-dtype, as bytes of one token (CacheDType, vllm/config/cache.py at 017e9f44).
 struct KvType {
   std::string_view name;
-  std::int64_t (*head)(std::int64_t k, std::int64_t v);    ///< one KV head, from the widths of K and V
-  std::int64_t (*latent)(std::int64_t width) = nullptr;    ///< the latent of one MLA layer; null: vLLM has no such cache
+  std::int64_t (*head)(std::int64_t k, std::int64_t v);  ///< one KV head, from the widths of K and V
+  std::int64_t (*latent)(std::int64_t width) = nullptr;  ///< the latent of one MLA layer; null: vLLM has no such cache
   bool outer_layers_16bit = false;  ///< the first two and the last two layers of a model without state stay as they are
 };
 
@@ -32,5 +33,8 @@ std::int64_t fp8_ds_mla(std::int64_t rank, std::int64_t rope);
 
 /// Does sparse MLA store this type as fp8_ds_mla? All but an explicit 16 bit.
 bool is_ds_mla(const KvType& type);
+
+/// The type for people: "16 bit (auto)", "fp8_e4m3 (asked for by the checkpoint)", "fp8_ds_mla (auto)".
+std::string describe(const KvType& type, std::string_view asked, const model::ModelDescription& model);
 
 }  // namespace dgxmm::memory::vllm

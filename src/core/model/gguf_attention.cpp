@@ -35,7 +35,7 @@ struct HeadSizes {
 struct Latent {
   std::int64_t rank = 0;
   std::int64_t rope = 0;
-  std::int64_t key_length = 0;  ///< of a head after decompression
+  HeadSizes decompressed;
 };
 
 /// What makes it MLA; nothing for plain attention.
@@ -45,7 +45,7 @@ std::optional<Latent> read_latent(HyperParameters& read, const HeadSizes& sizes)
   if (key == 0 && value == 0) return std::nullopt;
   Latent latent{.rank = read.required("attention.kv_lora_rank", kMaxGgufLength),
                 .rope = read.required("rope.dimension_count", kMaxGgufLength),
-                .key_length = key};
+                .decompressed = {.key = key, .value = value}};
   if (read.error()) return std::nullopt;
   if (key == 0 || value == 0) {
     read.refuse("bad_model_file",
@@ -169,7 +169,8 @@ std::vector<std::optional<Attention>> read_attention(HyperParameters& read, Laye
       if (!windows[i]) attention.kind = AttentionKind::mla;
       attention.kv_lora_rank = latent->rank;
       attention.rope_length = latent->rope;
-      attention.mla_key_length = latent->key_length;
+      attention.mla_key_length = latent->decompressed.key;
+      attention.mla_value_length = latent->decompressed.value;
       attention.keeps_values = false;
     }
     if (compression) {

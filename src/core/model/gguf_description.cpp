@@ -57,15 +57,23 @@ constexpr auto kLayoutKeys = std::to_array<LayoutKey>({
     {"kda.head_dim", is_recurrent_architecture},
     {"full_attention_interval", is_recurrent_architecture},
 });
-// Keys that any architecture may have, and that say nothing certain about one that is not known.
+// Keys after which the layers of an architecture that is not known may be of any kind.
 constexpr auto kDoubtfulKeys = std::to_array<std::string_view>({
     "attention.sliding_window",
     "attention.sliding_window_pattern",
     "attention.key_length_swa",
     "attention.causal",
+    "attention.chunk_size",
+    "attention.indexer.head_count",
+    "decoder_block_count",
+    "ssm.inner_size",
+    "token_shift_count",
     "nextn_predict_layers",
     "num_loops",
 });
+
+// Known to have a cache that no rule here covers: an encoder and a decoder.
+constexpr auto kNotCovered = std::to_array<std::string_view>({"t5", "t5encoder"});
 
 bool is_known(std::string_view architecture) {
   return std::ranges::binary_search(kPlainArchitectures, architecture) || is_latent_architecture(architecture) ||
@@ -313,6 +321,9 @@ std::optional<Error> check_layout(std::string_view path, const HyperParameters& 
     if (read.has(key.suffix) && !key.is_read_for(architecture)) {
       return not_supported(path, architecture, fmt::format("it has {}", printable(read.key(key.suffix))));
     }
+  }
+  if (std::ranges::find(kNotCovered, architecture) != kNotCovered.end()) {
+    return not_supported(path, architecture, "it has an encoder and a decoder");
   }
   if (is_known(architecture)) return std::nullopt;
   for (const auto key : kDoubtfulKeys) {

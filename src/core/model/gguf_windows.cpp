@@ -31,10 +31,12 @@ struct Architecture {
   bool may_list = false;    ///< the file may list the layers, in place of a period
 };
 
+constexpr bool kFixed = true;
+
 constexpr auto kArchitectures = std::to_array<Architecture>({
     {"afmoe", Pattern::last_is_full, 4, Absent::no_windows},
     {"cohere2", Pattern::last_is_full, 4},
-    {"cohere2moe", Pattern::first_is_full, 4, Absent::not_loadable, 0, false, true},
+    {.name = "cohere2moe", .pattern = Pattern::first_is_full, .period = 4, .may_list = true},
     {"deepseek4", Pattern::every_layer},
     {"dots3note", Pattern::listed},
     {"exaone-moe", Pattern::last_is_full, 4},
@@ -47,13 +49,13 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
     {"granite_swa", Pattern::listed},
     {"laguna", Pattern::first_is_full, 4, Absent::no_windows},
     {"lfm2", Pattern::every_layer, 0, Absent::no_windows},
-    {"llama4", Pattern::last_is_full, 4, Absent::a_default, 8192, true},
-    {"mellum", Pattern::last_is_full, 4, Absent::not_loadable, 0, false, true},
+    {"llama4", Pattern::last_is_full, 4, Absent::a_default, 8192, kFixed},
+    {.name = "mellum", .pattern = Pattern::last_is_full, .period = 4, .may_list = true},
     {"mimo2", Pattern::listed},
-    {"muse-glimmer", Pattern::last_is_full, 4, Absent::not_loadable, 0, false, true},
+    {.name = "muse-glimmer", .pattern = Pattern::last_is_full, .period = 4, .may_list = true},
     {"olmo2", Pattern::last_is_full, 4, Absent::no_windows},
     {"plamo3", Pattern::last_is_full, 8, Absent::no_windows},
-    {"smallthinker", Pattern::first_is_full, 4, Absent::no_windows, 4096, true},
+    {"smallthinker", Pattern::first_is_full, 4, Absent::no_windows, 4096, kFixed},
     {"step35", Pattern::listed},
 });
 

@@ -13,28 +13,33 @@
 
 namespace dgxmm::model {
 
-/// What config.json says about a decoder whose layers are all full attention.
+/// What config.json says about a model.
 struct HfConfig {
   std::string architecture;  ///< the first of `architectures`
-  std::int64_t layers = 0;
+  std::vector<Layer> layers;
+  std::vector<Layer> nextn_layers;
   std::int64_t hidden_size = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_dim = 0;
-  std::int64_t intermediate_size = 0;
+  std::int64_t layer_embedding_length = 0;  ///< Gemma 3n and 4
+  std::int64_t hyper_connections = 0;       ///< DeepSeek V4
   std::int64_t vocabulary = 0;
   std::int64_t context = 0;
   std::optional<Experts> experts;
   std::optional<bool> tied_embeddings;
   std::optional<std::string> dtype;         ///< `torch_dtype` or `dtype`: "bfloat16"
   std::optional<std::string> quantization;  ///< label of `quantization_config`: "fp8", "awq-4bit"
-  std::vector<std::string> missing_fields;  ///< filled by vLLM's own default
+  std::string kv_cache_dtype;               ///< what `quantization_config` asks of the cache; empty = nothing
+  std::vector<std::string> missing_fields;  ///< filled by vLLM's own default, or what is not known of the architecture
 };
 
-/// Reads config.json. `file` is used in messages only. A null is an absent value, as for transformers.
-/// Errors: `bad_model_file` with the JSON path; `model_not_supported` for every model whose layers are not known to be
-/// all full attention. A dimension that is missing is an error, never a default.
+/// Reads config.json. `file` is used in messages only. A null is an absent value, as for transformers. Of a model that
+/// also sees or hears, the language model is read. Errors: `bad_model_file` with the JSON path, also for fields that
+/// contradict each other; `model_not_supported` when the layers are not certain. A dimension that is missing is an
+/// error, never a default, but for classes that leave their defaults out of the file: those are recorded.
 Result<HfConfig> parse_hf_config(std::string_view file, std::string_view text);
+
+/// Takes over what hf_quant_config.json says. vLLM reads that file only for a config.json without
+/// `quantization_config`: with one, this does nothing. Errors: `bad_model_file`.
+Result<void> read_hf_quant_config(HfConfig& config, std::string_view file, std::string_view text);
 
 /// One weight file that is loaded, with its header.
 struct SafetensorsPart {

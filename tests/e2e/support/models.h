@@ -19,11 +19,11 @@ inline std::filesystem::path model_without_its_last_tensors(const std::filesyste
   return path;
 }
 
-/// Its layers see a sliding window.
+/// An encoder with a decoder.
 inline std::filesystem::path model_of_unsupported_architecture(const std::filesystem::path& folder) {
   testing::DenseGguf shape;
-  shape.arch = "gemma3";
-  auto path = folder / "window.gguf";
+  shape.arch = "t5";
+  auto path = folder / "t5.gguf";
   testing::write_dense_gguf(path, shape);
   return path;
 }

@@ -702,12 +702,15 @@ TEST_F(Commands, ProcessesWithUnknownPartsHaveAFootnote) {
 
 TEST_F(Commands, CalibrationShowsRecordsAndKills) {
   dto::Calibrations calibrations;
-  calibrations.records = {{"0123456789abcdef", "llamacpp ctx_size=4096", gib(2), gib(3), "2026-11-29T21:30:11.042Z"}};
+  calibrations.records = {
+      {"smol", "0123456789abcdef", "llamacpp ctx_size=4096", gib(2), gib(3), "2026-11-29T21:30:11.042Z"},
+      {"", "fedcba98765432100", "llamacpp ctx_size=2048", gib(1), gib(2), "2026-11-29T21:30:11.042Z"}};
   calibrations.oom_floors = {
-      {"fedcba", "llamacpp ctx_size=8192", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
+      {"smol", "fedcba", "llamacpp ctx_size=8192", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
   daemon_.on("GET /calibration", calibrations);
   const auto outcome = run_with_daemon({"calibration"});
-  EXPECT_THAT(outcome.out, HasSubstr("0123456789ab   2.0 GiB  3.0 GiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("smol                   2.0 GiB  3.0 GiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("weights fedcba987654   1.0 GiB  2.0 GiB"));  // no deployment is left to name it
   EXPECT_THAT(outcome.out, HasSubstr("    llamacpp ctx_size=4096\n"));
   EXPECT_THAT(outcome.out, HasSubstr("9.0 GiB"));
   EXPECT_THAT(outcome.out, HasSubstr("    memory.events\n"));

@@ -187,6 +187,18 @@ TEST_F(ModelFiles, ASafetensorsFolderIsDescribed) {
   }
 }
 
+TEST_F(ModelFiles, TheFileOfAQuantizerIsReadWhenConfigJsonSaysNothing) {
+  testing::write_dense_hf(root_);
+  testing::write_text(at("hf_quant_config.json"),
+                      R"({"quantization":{"quant_algo":"FP8","kv_cache_quant_algo":"FP8"}})");
+  const auto model = models_.describe(root_.string());
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->quantization, "FP8");
+  EXPECT_EQ(model->kv_cache_dtype, "fp8_e4m3");
+  testing::write_text(at("hf_quant_config.json"), "{");
+  EXPECT_THAT(message(root_.string()), HasSubstr("hf_quant_config.json"));
+}
+
 TEST_F(ModelFiles, AFolderWithConfigAndGgufOnlyIsAGgufModel) {
   testing::write_text(at("config.json"), testing::dense_config());
   testing::write_dense_gguf(at("m.gguf"));
@@ -306,7 +318,7 @@ TEST_F(ModelFiles, AScanFindsModelsOfBothKindsWithWhatPeopleChooseBy) {
 
 TEST_F(ModelFiles, AScanListsBrokenModelsWithTheirProblem) {
   testing::write_text(at("broken.gguf"), "GGUF");
-  testing::write_dense_gguf(at("unsupported.gguf"), {.arch = "gemma3"});
+  testing::write_dense_gguf(at("unsupported.gguf"), {.arch = "t5"});
   write_split("split");
   fs::remove(at("split-00001-of-00003.gguf"));
   fs::create_symlink("nowhere", at("dangling.gguf"));
@@ -316,7 +328,7 @@ TEST_F(ModelFiles, AScanListsBrokenModelsWithTheirProblem) {
   EXPECT_THAT(found[1].problem, HasSubstr("link"));
   EXPECT_THAT(found[2].problem, HasSubstr("1 of its 3 files is missing"));
   EXPECT_EQ(found[2].path, at("split-00002-of-00003.gguf"));
-  EXPECT_THAT(found[3].problem, HasSubstr("'gemma3' is not supported yet"));
+  EXPECT_THAT(found[3].problem, HasSubstr("'t5' is not supported yet"));
 }
 
 TEST_F(ModelFiles, AScanLeavesOutProjectorsHiddenFoldersAndOtherFiles) {

@@ -252,7 +252,7 @@ TEST_F(ProcessRuntimeTest, AWrapperScriptThatExecsStaysTheSameEngine) {
   const auto instance =
       start(shell("while [ ! -e " + (folder_.path() / "go").string() + " ]; do :; done; exec sleep 1000"));
   EXPECT_EQ(command_digest_of(instance.pid), instance.command_digest);
-  std::ofstream{folder_.path() / "go"};
+  std::ofstream go{folder_.path() / "go"};
   ASSERT_TRUE(becomes_true(
       [&] { return command_digest_of(instance.pid) == command_digest(std::vector<std::string>{"sleep", "1000"}); }));
   EXPECT_EQ(runtime_->presence(instance), Presence::running);

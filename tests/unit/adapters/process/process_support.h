@@ -54,7 +54,7 @@ inline std::optional<std::string> own_cgroup_for_tests() {
   if (!host) return std::nullopt;
   // In v2 a group with processes in it cannot have groups: one beside ours then.
   const auto base = host->version == 1 ? host->own_path : candidate_parents(*host).back();
-  const auto parent = fmt::format("{}/dgxmm-test-{}", base == "/" ? "" : base, ::getpid());
+  auto parent = fmt::format("{}/dgxmm-test-{}", base == "/" ? "" : base, ::getpid());
   MemoryCgroups probe{"/", parent};
   const auto group = probe.create("probe");
   if (!group) return std::nullopt;
@@ -63,12 +63,10 @@ inline std::optional<std::string> own_cgroup_for_tests() {
 }
 
 class ProcessTest : public testing::Test {
- protected:
-  static constexpr std::chrono::seconds kPatience{30};  // of a slow machine; no test waits that long to pass
-
+ public:
   ~ProcessTest() override {
     for (const auto& instance : started_) {
-      run(runtime_->stop(instance, std::chrono::milliseconds{0}));
+      static_cast<void>(run(runtime_->stop(instance, std::chrono::milliseconds{0})));
       runtime_->forget(instance);
     }
     if (cgroup_parent_) {
@@ -76,6 +74,9 @@ class ProcessTest : public testing::Test {
       ::rmdir((host->mount / std::filesystem::path{*cgroup_parent_}.relative_path()).c_str());
     }
   }
+
+ protected:
+  static constexpr std::chrono::seconds kPatience{30};  // of a slow machine; no test waits that long to pass
 
   void SetUp() override { runtime_ = make_runtime(); }
 

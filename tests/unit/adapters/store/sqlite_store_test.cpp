@@ -29,7 +29,7 @@ using testing::SizeIs;
 WallTime at(std::int64_t ms) { return WallTime{std::chrono::milliseconds{ms}}; }
 
 class SqliteStoreTest : public testing::Test {
- protected:
+ public:
   SqliteStoreTest() {
     std::string pattern = (fs::temp_directory_path() / "dgxmm-store-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
@@ -40,6 +40,7 @@ class SqliteStoreTest : public testing::Test {
     fs::remove_all(base_, ignored);
   }
 
+ protected:
   [[nodiscard]] fs::path folder() const { return base_ / "made" / "state"; }
   [[nodiscard]] fs::path file() const { return folder() / "dgxmm.sqlite3"; }
   std::unique_ptr<ports::Store> open() const {
@@ -88,7 +89,7 @@ TEST_F(SqliteStoreTest, DeploymentsSurviveAndTheirNumbersAreNeverUsedAgain) {
 }
 
 TEST_F(SqliteStoreTest, TextIsKeptByteForByte) {
-  const std::string odd{"a\0b'\"\xc3\xa9", 8};
+  const std::string odd{"a\0b'\"\xc3\xa9", 7};
   open()->add_deployment("n", odd);
   EXPECT_EQ(open()->deployments().at(0).document, odd);
 }
@@ -270,7 +271,7 @@ TEST_F(SqliteStoreTest, ATruncatedFileIsSaidToBeDamaged) {
 
 TEST_F(SqliteStoreTest, AnEmptyFileIsAFreshStart) {
   fs::create_directories(folder());
-  std::ofstream{file()};
+  std::ofstream empty{file()};
   EXPECT_THAT(open()->deployments(), IsEmpty());
 }
 

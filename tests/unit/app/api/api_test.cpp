@@ -83,11 +83,10 @@ TEST(Api, BodiesThatAreWrongNameTheField) {
 
 TEST(Api, ModelThatCannotBeUsedIsNotAFaultOfTheRequestsForm) {
   World world;
-  world.models.models["/models/mamba.gguf"] = small_model("/models/mamba.gguf");
-  auto& layer = world.models.models["/models/mamba.gguf"].layers.front();
-  layer.recurrent = model::RecurrentState{};
+  world.models.models["/models/odd.gguf"] = small_model("/models/odd.gguf");
+  world.models.models["/models/odd.gguf"].layers.clear();
   Daemon daemon{world};
-  const auto response = daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/mamba.gguf"})");
+  const auto response = daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/odd.gguf"})");
   EXPECT_EQ(response.status, 422);
   EXPECT_EQ(member(response, "code"), "model_not_supported");
 }

@@ -195,7 +195,7 @@ TEST(WithConfig, SentAgainItResolvesToTheSameConfiguration) {
 
 TEST(ConfigurationKey, C7_IsEqualExactlyWhenTheConfigurationsAre) {
   std::vector<EngineConfig> all;
-  const auto vary = [&]<class Config>(const Config& base, std::vector<std::function<void(Config&)>> changes) {
+  const auto vary = [&]<class Config>(const Config& base, const std::vector<std::function<void(Config&)>>& changes) {
     all.emplace_back(base);
     for (const auto& change : changes) {
       auto config = base;

@@ -184,7 +184,7 @@ struct Written {
     const auto attention = 5 * e + 3 * q() + 4 * kv();
     auto width = std::max(attention, ff > 0 ? 7 * e + 2 * ff + 4 * kv() : 0);
     if (s.experts > 0) {
-      width = std::max({width, 4 * e + 3 * x * ffe + (ffe < e ? x * e : 0), 5 * e + 2 * x * e});
+      width = std::max({width, 4 * e + 3 * x * ffe + (ffe < e ? x * e : 0), 5 * e});
     }
     const auto streams = c.kv_unified ? 1 : c.parallel;
     const auto copies = fused() ? cells() * streams * 2 * kv() *
@@ -275,24 +275,6 @@ TEST(EstimateLlamaCpp, E8_EveryPartSaysWhereItComesFrom) {
   EXPECT_EQ(result->parts[1].detail, "32 layers x 8 KV heads x 128, f16, 8192 cells");
 }
 
-TEST(EstimateLlamaCpp, E9_OtherKindsOfLayersAreRefusedNotEstimatedAsDense) {
-  using model::AttentionKind;
-  const auto refused = [](auto change) {
-    auto model = dense_model();
-    change(model.layers[7]);
-    const auto result = estimate_llamacpp(model, one_slot(8192), {}, Placement::gpu);
-    return !result && result.error().code == "model_not_supported" &&
-           result.error().message.find("layer 7") != std::string::npos;
-  };
-  EXPECT_TRUE(refused([](auto& layer) { layer.attention->kind = AttentionKind::sliding_window; }));
-  EXPECT_TRUE(refused([](auto& layer) { layer.attention->kind = AttentionKind::chunked; }));
-  EXPECT_TRUE(refused([](auto& layer) { layer.attention->kind = AttentionKind::mla; }));
-  EXPECT_TRUE(refused([](auto& layer) { layer.attention->shares_kv = true; }));
-  EXPECT_TRUE(refused([](auto& layer) { layer.attention->indexer_key_length = 128; }));
-  EXPECT_TRUE(refused([](auto& layer) { layer.recurrent = model::RecurrentState{}; }));
-  EXPECT_TRUE(refused([](auto& layer) { layer.attention.reset(); }));
-}
-
 TEST(EstimateLlamaCpp, E9_HostileSizesAreErrorsNotOverflows) {
   constexpr auto kHuge = std::numeric_limits<std::int64_t>::max();
   for (const auto value : {kHuge, std::int64_t{0}, std::int64_t{-1}}) {
@@ -312,6 +294,12 @@ TEST(EstimateLlamaCpp, E9_HostileSizesAreErrorsNotOverflows) {
     auto config = one_slot(8192);
     config.parallel = value;
     EXPECT_FALSE(estimate_llamacpp(dense_model(), config, {}, Placement::gpu));
+    model = dense_model();
+    model.layers[0].recurrent = model::RecurrentState{.conv_elements = 1, .state_elements = value};
+    EXPECT_EQ(estimate_llamacpp(model, one_slot(8192), {}, Placement::gpu).has_value(), value == 0);
+    model = dense_model();
+    model.layers[0].attention->window = value;
+    EXPECT_EQ(estimate_llamacpp(model, one_slot(8192), {}, Placement::gpu).has_value(), value == 0);
     config = one_slot(8192);
     config.ubatch = value;
     EXPECT_FALSE(estimate_llamacpp(dense_model(), config, {}, Placement::gpu));

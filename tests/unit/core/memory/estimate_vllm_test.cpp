@@ -125,9 +125,62 @@ TEST(EstimateVllm, E2_Float32IsHalvedAndNothingElseIs) {
   auto model = dense_model({.weights = gib(16)});
   EXPECT_EQ(estimate_vllm(model, serving(8192), {})->part("weights"), gib(16));
   model.weight_dtype = "float32";
+  model.weights.float32_tensors = gib(16);
   const auto result = estimate_vllm(model, serving(8192), {});
   EXPECT_EQ(result->part("weights"), gib(8));
   EXPECT_THAT(result->parts[0].detail, HasSubstr("float32 halved"));
+}
+
+TEST(EstimateVllm, E2_AFewFloat32TensorsStayAsTheyAre) {
+  auto model = dense_model({.weights = gib(16)});
+  model.weights.float32_tensors = gib(1);
+  EXPECT_EQ(estimate_vllm(model, serving(8192), {})->part("weights"), gib(16));
+}
+
+TEST(EstimateVllm, E2_WhatIsNotLoadedIsNotCounted) {
+  auto model = dense_model({.weights = gib(16)});
+  model.weights.files = gib(16) + kib(40);
+  model.weights.nextn_tensors = gib(2);
+  model.weights.unused_output = gib(1);
+  const auto result = estimate_vllm(model, serving(8192), {});
+  EXPECT_EQ(result->part("weights"), gib(13));
+  EXPECT_THAT(result->parts[0].detail, HasSubstr("less 2.0 GiB: layers for multi-token prediction are not loaded"));
+}
+
+TEST(EstimateVllm, E2_TheVocabularyIsPaddedInEmbeddingAndOutput) {
+  auto model = dense_model({.vocabulary = 151669});  // 11 rows short of a multiple of 64
+  const auto weights = model.weights.tensors;
+  EXPECT_EQ(estimate_vllm(model, serving(8192), {})->part("weights"), weights + Bytes{2 * 11 * 4096 * 2});
+  model.weights.tied_embeddings = true;
+  EXPECT_EQ(estimate_vllm(model, serving(8192), {})->part("weights"), weights + Bytes{11 * 4096 * 2});
+}
+
+// gpt-oss: 2880 becomes 2944 and 3072, about 9 % more.
+TEST(EstimateVllm, E2_Mxfp4ExpertsArePadded) {
+  auto model = dense_model({.embedding = 2880, .experts = 128, .experts_used = 4, .expert_feed_forward = 2880});
+  model.quantization = "mxfp4";
+  model.weights.expert_tensors = Bytes{2880 * 2880 * 100};
+  EXPECT_EQ(estimate_vllm(model, serving(8192), {})->part("weights"),
+            model.weights.tensors + Bytes{(2944 * 3072 - 2880 * 2880) * 100});
+}
+
+// DeepSeek-V3: 33.5 MB in each of 61 layers, 2.05 GB together.
+TEST(EstimateVllm, E2_LatentAttentionKeepsCopiesOfItsUpProjections) {
+  auto model = dense_model({.layers = 61, .heads = 128});
+  for (auto& layer : model.layers) {
+    layer.attention = model::Attention{.kind = model::AttentionKind::mla,
+                                       .n_head = 128,
+                                       .n_head_kv = 1,
+                                       .key_length = 576,
+                                       .value_length = 512,
+                                       .kv_lora_rank = 512,
+                                       .rope_length = 64,
+                                       .mla_key_length = 192,
+                                       .mla_value_length = 128};
+  }
+  const auto result = estimate_vllm(model, serving(8192), {});
+  EXPECT_EQ(result->part("weights"), model.weights.tensors + Bytes{std::int64_t{61} * 512 * 128 * 256 * 2});
+  EXPECT_THAT(result->parts[0].detail, HasSubstr("16-bit copies of the up-projections of MLA"));
 }
 
 TEST(EstimateVllm, E2_ATiedEmbeddingIsLoadedOnce) {
@@ -140,11 +193,12 @@ TEST(EstimateVllm, E5_WorkedExampleOfQwen3_8B) {
   const Bytes layer{std::int64_t{8192} * 2 * 3 * (4096 + 12288)};
   const Bytes sampler{std::int64_t{1024} * 151936 * 26};
   const Bytes stream{std::int64_t{2} * 8192 * 4096 * 2};
+  const Bytes block{2359296};
   const Bytes a_sequence{4 * 4096 + 2 * 4 * 256 + 4 * 151936 + 4 * 4748};
   EXPECT_EQ(estimate_vllm(model, serving(4096, 16), {})->part("activations"),
-            scale_up(layer, 12, 10) + mib(650) + 16 * a_sequence);
+            scale_up(layer, 12, 10) + mib(650) + 16 * a_sequence + block);
   EXPECT_EQ(estimate_vllm(model, serving(4096, 1024), {})->part("activations"),
-            scale_up(sampler + stream, 12, 10) + mib(650) + 1024 * a_sequence);
+            scale_up(sampler + stream, 12, 10) + mib(650) + 1024 * a_sequence + block);
 }
 
 TEST(EstimateVllm, E5_ExpertsHoldACopyOfEachTokenForEachExpertUsed) {
@@ -190,9 +244,33 @@ TEST(EstimateVllm, E9_HostileSettingsAreErrorsNotOverflows) {
   }
 }
 
-TEST(EstimateVllm, E9_OtherKindsOfLayersAreRefusedNotEstimatedAsDense) {
+// F9: an embedding model is its weights and what runs it.
+TEST(EstimateVllm, F9_AnEncoderKeepsNothing) {
+  auto model = dense_model({.layers = 24, .embedding = 1024, .heads = 16, .kv_heads = 16, .head_size = 64});
+  for (auto& layer : model.layers) layer.attention->kind = model::AttentionKind::bidirectional;
+  const auto result = estimate_vllm(model, serving(8192), {});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->part("kv"), Bytes{});
+  EXPECT_EQ(result->part("state"), Bytes{});
+}
+
+TEST(EstimateVllm, E9_ACacheBeyondAllMeasureIsRefusedNotOverflown) {
+  auto model = dense_model({.layers = 1000, .heads = 1, .kv_heads = 1, .head_size = 1});
+  for (std::size_t i = 0; i < model.layers.size(); i += 2) {
+    model.layers[i].recurrent = model::RecurrentState{.state_elements = std::int64_t{1} << 34};
+    model.layers[i].attention->kind = model::AttentionKind::sliding_window;
+    model.layers[i].attention->window = std::int64_t{1} << 30;
+    model.layers[i].attention->key_length = 3;  // pages that do not divide the largest are padded up to it
+    model.layers[i].attention->value_length = 3;
+  }
+  const auto result = estimate_vllm(model, serving(std::int64_t{1} << 27), {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, "model_not_supported");
+}
+
+TEST(EstimateVllm, E9_ASizeThatNoModelHasIsRefused) {
   auto model = dense_model();
-  model.layers.back().attention->kind = model::AttentionKind::mla;
+  model.layers.back().attention->n_head_kv = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(estimate(model, serving(8192), {}, Placement::gpu).error().code, "model_not_supported");
 }
 

@@ -25,12 +25,10 @@ TEST(HfConfig, ADenseConfigIsRead) {
   const auto config = parse(testing::dense_config());
   ASSERT_TRUE(config) << message(config);
   EXPECT_EQ(config->architecture, "LlamaForCausalLM");
-  EXPECT_EQ(config->layers, 2);
+  const Layer layer{.attention = Attention{.n_head = 4, .n_head_kv = 2, .key_length = 16, .value_length = 16},
+                    .feed_forward_length = 128};
+  EXPECT_EQ(config->layers, std::vector<Layer>(2, layer));
   EXPECT_EQ(config->hidden_size, 64);
-  EXPECT_EQ(config->heads, 4);
-  EXPECT_EQ(config->kv_heads, 2);
-  EXPECT_EQ(config->head_dim, 16);
-  EXPECT_EQ(config->intermediate_size, 128);
   EXPECT_EQ(config->vocabulary, 256);
   EXPECT_EQ(config->context, 4096);
   EXPECT_EQ(config->tied_embeddings, false);
@@ -43,15 +41,17 @@ TEST(HfConfig, ADenseConfigIsRead) {
 TEST(HfConfig, I5_ANullHeadDimIsTheQuotient) {
   const auto config = with(R"("head_dim":null)", {.hidden = 6144, .heads = 48, .kv_heads = 8});
   ASSERT_TRUE(config) << message(config);
-  EXPECT_EQ(config->head_dim, 128);
+  EXPECT_EQ(config->layers.front().attention->key_length, 128);
 }
 
-TEST(HfConfig, AHeadDimOfItsOwnWins) { EXPECT_EQ(with(R"("head_dim":128)")->head_dim, 128); }
+TEST(HfConfig, AHeadDimOfItsOwnWins) {
+  EXPECT_EQ(with(R"("head_dim":128)")->layers.front().attention->key_length, 128);
+}
 
 TEST(HfConfig, AbsentKvHeadsAreAsManyAsHeads) {
   const auto config = with(R"("num_key_value_heads":null)");
   ASSERT_TRUE(config) << message(config);
-  EXPECT_EQ(config->kv_heads, 4);
+  EXPECT_EQ(config->layers.front().attention->n_head_kv, 4);
   EXPECT_TRUE(config->missing_fields.empty()) << "the engine's own rule, not a gap";
 }
 
@@ -78,14 +78,14 @@ TEST(HfConfig, OlderNamesOfDimensionsAreUnderstood) {
       parse(R"({"architectures":["InternLM2ForCausalLM"],"n_layer":3,"n_embd":32,"n_head":4,"n_inner":64,
                                 "vocab_size":10,"n_positions":512,"dtype":"float16"})");
   ASSERT_TRUE(config) << message(config);
-  EXPECT_EQ(config->layers, 3);
+  EXPECT_EQ(config->layers.size(), 3U);
   EXPECT_EQ(config->context, 512);
   EXPECT_EQ(config->dtype, "float16");
 }
 
 TEST(HfConfig, WrongTypesAreErrorsWithTheirPath) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"("num_key_value_heads":[8,8,0,4])", "num_key_value_heads: expected a whole number"},
+      {R"("num_key_value_heads":[2,"2"])", "num_key_value_heads[1]: expected a whole number"},
       {R"("num_hidden_layers":"32")", "num_hidden_layers: expected a whole number"},
       {R"("hidden_size":64.0)", "hidden_size: expected a whole number"},
       {R"("hidden_size":-64)", "hidden_size: expected a whole number"},
@@ -104,7 +104,7 @@ TEST(HfConfig, WrongTypesAreErrorsWithTheirPath) {
       {R"("layer_types":"full")", "layer_types: expected a list"},
       {R"("layer_types":["full_attention",1])", "layer_types[1]: expected text"},
       {R"("quantization_config":"fp8")", "quantization_config: expected an object"},
-      {R"("sliding_window":"4096")", "sliding_window: expected a whole number"},
+      {R"("rope_scaling":{},"sliding_window":"4096")", "sliding_window: expected a whole number"},
       {R"("num_local_experts":8)", "num_experts_per_tok is missing"},
   };
   for (const auto& [members, expected] : cases) {
@@ -129,6 +129,50 @@ TEST(HfConfig, ContradictionsNameBothSides) {
   }
 }
 
+TEST(HfConfig, ContradictionsOfOtherLayoutsNameBothSides) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("architectures":["Qwen3NextForCausalLM"],"full_attention_interval":2,
+          "layer_types":["full_attention","linear_attention"])",
+       "full_attention_interval 2 makes layer 0 linear attention, but layer_types says the opposite"},
+      {R"("architectures":["NemotronHForCausalLM"],"hybrid_override_pattern":"M*-")",
+       "hybrid_override_pattern has 3 elements, but num_hidden_layers is 2"},
+      {R"("architectures":["KimiLinearForCausalLM"],"linear_attn_config":{"full_attn_layers":[1],"kda_layers":[1]})",
+       "layer 1 is in both of linear_attn_config.full_attn_layers and kda_layers"},
+      {R"("architectures":["KimiLinearForCausalLM"],"linear_attn_config":{"full_attn_layers":[1],"kda_layers":[]})",
+       "layer 2 is in none of linear_attn_config.full_attn_layers and kda_layers"},
+      {R"("architectures":["Gemma2ForCausalLM"],"sliding_window":null)",
+       "layer 0 has a window, but sliding_window is missing"},
+      {R"("architectures":["DeepseekV4ForCausalLM"],"sliding_window":128,"index_head_dim":128,"compress_ratios":[4])",
+       "compress_ratios has 1 elements, but there are 2 layers"},
+      {R"("architectures":["MiniMaxM3ForCausalLM"],
+          "sparse_attention_config":{"sparse_index_dim":128,"sparse_attention_freq":[0]})",
+       "sparse_attention_config.sparse_attention_freq has 1 elements, but there are 2 layers"},
+      {R"("architectures":["MiMoV2FlashForCausalLM"],"hybrid_layer_pattern":[0,1],"sliding_window":128,
+          "swa_num_key_value_heads":3)",
+       "swa_num_attention_heads 4 is not a multiple of swa_num_key_value_heads 3"},
+      {R"("architectures":["GraniteMoeHybridForCausalLM"],"layer_types":["mamba","attention"],"mamba_expand":2,
+          "mamba_n_heads":3,"mamba_d_head":16,"mamba_d_state":8,"mamba_n_groups":1,"mamba_d_conv":4)",
+       "Mamba layers are 128 wide, but have 3 heads of 16"},
+      {R"("num_key_value_heads":[2])", "num_key_value_heads has 1 elements, but there are 2 layers"},
+      {R"("architectures":["GlmMoeDsaForCausalLM"],"kv_lora_rank":32,"qk_rope_head_dim":8,"qk_nope_head_dim":8,
+          "v_head_dim":8,"index_head_dim":128,"index_topk_freq":4,"indexer_types":["full","shared"])",
+       "index_topk_freq 4 gives layer 1 an indexer, but indexer_types says the opposite"},
+      {R"("architectures":["DeepseekV3ForCausalLM"],"kv_lora_rank":512)", "qk_rope_head_dim is missing"},
+      {R"("architectures":["DeciLMForCausalLM"],"block_configs":[{"attention":{"n_heads_in_group":0}},{}])",
+       "block_configs[1].attention: expected an object"},
+      {R"("architectures":["JambaForCausalLM"],"attn_layer_period":0)", "attn_layer_period: expected more than 0"},
+      {R"("architectures":["Gemma3ForCausalLM"],"sliding_window_pattern":0)",
+       "sliding_window_pattern: expected more than 0"},
+      {R"("architectures":["Llama4ForConditionalGeneration"],"attention_chunk_size":8192,"no_rope_layers":[1])",
+       "no_rope_layers has 1 elements, but num_hidden_layers is 2"},
+  };
+  for (const auto& [members, expected] : cases) {
+    const auto config = with(members);
+    EXPECT_EQ(code(config), "bad_model_file") << members;
+    EXPECT_NE(message(config).find(expected), std::string::npos) << message(config);
+  }
+}
+
 TEST(HfConfig, WhatIsNotJsonIsTold) {
   for (const auto& text :
        {std::string{}, std::string{"{"}, std::string{"[]"}, std::string{"null"}, std::string{"\xff\xfe"},
@@ -137,24 +181,39 @@ TEST(HfConfig, WhatIsNotJsonIsTold) {
   }
 }
 
+// Each of these names another kind of layer; a file with nothing but the fields of a dense model contradicts it.
 TEST(HfConfig, E9_OtherArchitecturesAreNeverReadAsDense) {
   for (const auto* architecture :
-       {"Gemma3ForConditionalGeneration", "Gemma2ForCausalLM", "GptOssForCausalLM", "DeepseekV3ForCausalLM",
-        "MambaForCausalLM", "Qwen3NextForCausalLM", "GraniteMoeHybridForCausalLM", "LlavaForConditionalGeneration",
-        "FalconForCausalLM", "Cohere2ForCausalLM", "Llama4ForConditionalGeneration", "BertModel", "llamaforcausallm",
-        ""}) {
-    const auto config = parse(testing::dense_config({.architecture = architecture}));
-    EXPECT_EQ(code(config), "model_not_supported") << architecture;
-    EXPECT_NE(message(config).find(std::string{"architecture '"} + architecture + "' is not supported yet"),
-              std::string::npos);
+       {"GptOssForCausalLM", "Gemma4ForConditionalGeneration", "MambaForCausalLM", "Qwen3NextForCausalLM",
+        "GraniteMoeHybridForCausalLM", "NemotronHForCausalLM", "JambaForCausalLM", "KimiLinearForCausalLM",
+        "Lfm2ForCausalLM", "DeepseekV4ForCausalLM", "MiMoV2FlashForCausalLM", "WhisperForConditionalGeneration"}) {
+    EXPECT_EQ(code(parse(testing::dense_config({.architecture = architecture}))), "bad_model_file") << architecture;
   }
 }
 
+TEST(HfConfig, E8_AnUnknownArchitectureIsReadWhenItsLayersAreCertainAndSaysSo) {
+  const auto config = parse(testing::dense_config({.architecture = "BrandNewForCausalLM"}));
+  ASSERT_TRUE(config) << message(config);
+  EXPECT_EQ(config->layers.front().attention->kind, AttentionKind::full);
+  EXPECT_EQ(config->missing_fields, std::vector<std::string>{"architectures (BrandNewForCausalLM is not known)"});
+  for (const auto* members :
+       {R"("mamba_d_state":16)", R"("kv_lora_rank":512)", R"("linear_num_key_heads":16)", R"("attn_layer_period":8)",
+        R"("sparse_attention_config":{"a":1})", R"("cross_attention_layers":[3])",
+        R"("layer_types":["full_attention","linear_attention"])"}) {
+    const auto hinted = with(std::string{R"("architectures":["BrandNewForCausalLM"],)"} + members);
+    EXPECT_EQ(code(hinted), "model_not_supported") << members;
+    EXPECT_NE(message(hinted).find("m/config.json"), std::string::npos);
+  }
+  const auto off = with(R"("architectures":["BrandNewForCausalLM"],"kv_lora_rank":null,"add_cross_attention":false,
+                           "chunk_size_feed_forward":0,"num_kv_shared_layers":0)");
+  EXPECT_EQ(code(off), "ok") << message(off);
+}
+
 TEST(HfConfig, KeysOfAnotherLayoutAreNotSupportedUnlessTheyAreOff) {
-  for (const auto* members : {R"("kv_lora_rank":512)", R"("attention_chunk_size":8192)", R"("block_configs":[{}])",
-                              R"("dual_chunk_attention_config":{})", R"("text_config":{"num_hidden_layers":40})",
-                              R"("num_kv_shared_layers":10)", R"("layer_types":["full_attention","sliding_attention"])",
-                              R"("layer_types":["linear_attention","full_attention"])"}) {
+  for (const auto* members :
+       {R"("kv_lora_rank":512)", R"("attention_chunk_size":8192)", R"("block_configs":[{}])",
+        R"("dual_chunk_attention_config":{"a":1})", R"("num_kv_shared_layers":10)", R"("per_layer_config":{"0":{}})",
+        R"("layer_types":["linear_attention","full_attention"])"}) {
     EXPECT_EQ(code(with(members)), "model_not_supported") << members;
   }
   for (const auto* members : {R"("kv_lora_rank":null)", R"("num_kv_shared_layers":0)", R"("text_config":null)"}) {
@@ -162,16 +221,116 @@ TEST(HfConfig, KeysOfAnotherLayoutAreNotSupportedUnlessTheyAreOff) {
   }
 }
 
-TEST(HfConfig, OnlyAWindowThatDropsTokensIsASlidingWindow) {
-  for (const auto* members : {R"("sliding_window":null)", R"("sliding_window":0)", R"("sliding_window":4096)",
-                              R"("sliding_window":131072)", R"("sliding_window":512,"use_sliding_window":false)",
-                              R"("sliding_window":512,"layer_types":["full_attention","full_attention"])"}) {
-    EXPECT_EQ(code(with(members)), "ok") << members;
+TEST(HfConfig, AWindowCountsForAllLayersUnlessTheyAreListedOrItIsOff) {
+  const auto kinds = [](const std::string& members) {
+    const auto config = with(members);
+    std::string text;
+    for (const auto& layer : config ? config->layers : std::vector<Layer>{}) {
+      text += layer.attention->kind == AttentionKind::sliding_window ? 'w' : 'f';
+    }
+    return config ? text : message(config);
+  };
+  EXPECT_EQ(kinds(R"("sliding_window":null)"), "ff");
+  EXPECT_EQ(kinds(R"("sliding_window":0)"), "ff");
+  EXPECT_EQ(kinds(R"("sliding_window":131072,"use_sliding_window":false)"), "ff");
+  EXPECT_EQ(kinds(R"("sliding_window":512,"layer_types":["full_attention","full_attention"])"), "ff");
+  EXPECT_EQ(kinds(R"("sliding_window":512,"use_sliding_window":false,
+                     "layer_types":["sliding_attention","full_attention"])"),
+            "ff");
+  EXPECT_EQ(kinds(R"("sliding_window":512)"), "ww");
+  EXPECT_EQ(kinds(R"("sliding_window":512,"use_sliding_window":true,"max_window_layers":1)"), "fw");
+  EXPECT_EQ(kinds(R"("sliding_window":512,"layer_types":["full_attention","sliding_attention"])"), "fw");
+  EXPECT_EQ(kinds(R"("sliding_window":512,"sliding_window_pattern":2)"), "wf");
+  EXPECT_EQ(kinds(R"("sliding_window":512,"sliding_window_pattern":"LG")"), "wf");
+  EXPECT_EQ(with(R"("sliding_window":512)")->layers.front().attention->window, 512);
+}
+
+TEST(HfConfig, AContextIsTheLeastOfItsKeysStretchedByRopeScaling) {
+  EXPECT_EQ(with(R"("model_max_length":2048)")->context, 2048);
+  EXPECT_EQ(with(R"("rope_scaling":{"rope_type":"linear","factor":2.0})")->context, 8192);
+  EXPECT_EQ(with(R"("rope_scaling":{"rope_type":"yarn","factor":4,"original_max_position_embeddings":1024})")->context,
+            4096);
+  for (const auto* type : {"su", "longrope", "llama3"}) {
+    EXPECT_EQ(with(R"("rope_scaling":{"type":")" + std::string{type} + R"(","factor":8.0})")->context, 4096) << type;
   }
-  for (const auto* members : {R"("sliding_window":4095)", R"("sliding_window":512,"use_sliding_window":true)",
-                              R"("sliding_window":512,"layer_types":null)"}) {
-    EXPECT_EQ(code(with(members)), "model_not_supported") << members;
-  }
+  EXPECT_EQ(with(R"("rope_scaling":{"rope_type":"linear","factor":1e308})")->context, std::int64_t{1} << 31);
+  EXPECT_EQ(with(R"("rope_scaling":{"rope_type":"linear","factor":"8"})")->context, 4096);
+}
+
+TEST(HfConfig, I1_I3_ALanguageModelInsideAWrapperIsTheOneThatCounts) {
+  const auto nested = parse(R"({"architectures":["KimiK25ForConditionalGeneration"],"num_hidden_layers":33,
+      "hidden_size":1024,"num_attention_heads":16,"vocab_size":7,"dtype":"bfloat16","tie_word_embeddings":false,
+      "text_config":{"model_type":"qwen3","num_hidden_layers":40,"hidden_size":64,"num_attention_heads":4,
+      "vocab_size":100,"intermediate_size":128,"max_position_embeddings":512}})");
+  ASSERT_TRUE(nested) << message(nested);
+  EXPECT_EQ(nested->layers.size(), 40U);
+  EXPECT_EQ(nested->hidden_size, 64);
+  EXPECT_EQ(nested->dtype, "bfloat16");
+  EXPECT_EQ(nested->tied_embeddings, false);
+  const auto omni = parse(R"({"architectures":["Qwen3OmniMoeForConditionalGeneration"],"thinker_config":{"text_config":{
+      "model_type":"qwen3","num_hidden_layers":3,"hidden_size":64,"num_attention_heads":4,"vocab_size":100,
+      "intermediate_size":128,"max_position_embeddings":512}}})");
+  ASSERT_TRUE(omni) << message(omni);
+  EXPECT_EQ(omni->layers.size(), 3U);
+  const auto broken = with(R"("text_config":{"num_hidden_layers":40})");
+  EXPECT_EQ(code(broken), "bad_model_file");
+  EXPECT_NE(message(broken).find("text_config.hidden_size is missing"), std::string::npos) << message(broken);
+}
+
+TEST(HfConfig, I8_OlderModelsWithOneKvHead) {
+  const auto heads = [](const std::string& members) {
+    const auto config =
+        parse(R"({"n_layer":2,"n_embd":2048,"n_head":16,"vocab_size":49280,"n_positions":2048,)" + members + "}");
+    return config ? config->layers.front().attention->n_head_kv : -1;
+  };
+  EXPECT_EQ(heads(R"("architectures":["GPT2LMHeadModel"],"n_inner":null)"), 16);
+  EXPECT_EQ(heads(R"("architectures":["GPTBigCodeForCausalLM"],"multi_query":true)"), 1);
+  EXPECT_EQ(heads(R"("architectures":["FalconForCausalLM"],"multi_query":true)"), 1);
+  EXPECT_EQ(heads(R"("architectures":["FalconForCausalLM"],"multi_query":true,"new_decoder_architecture":true,
+                     "num_kv_heads":8)"),
+            8);
+  EXPECT_EQ(heads(R"("architectures":["DbrxForCausalLM"],"attn_config":{"kv_n_heads":8})"), 8);
+}
+
+TEST(HfConfig, EncodersKeepNothing) {
+  const auto kind = [](const std::string& members) { return with(members)->layers.front().attention->kind; };
+  EXPECT_EQ(kind(R"("architectures":["BertModel"])"), AttentionKind::bidirectional);
+  EXPECT_EQ(kind(R"("architectures":["XLMRobertaForSequenceClassification"])"), AttentionKind::bidirectional);
+  EXPECT_EQ(kind(R"("architectures":["Gemma3TextModel"],"model_type":"gemma3_text","sliding_window":512,
+                    "use_bidirectional_attention":true)"),
+            AttentionKind::bidirectional);
+  EXPECT_EQ(kind(R"("architectures":["Qwen3Model"])"), AttentionKind::full) << "a decoder that is used for embeddings";
+}
+
+TEST(HfConfig, I12_KvHeadsMayDifferByLayerAndZeroIsNoCache) {
+  const auto config = with(R"("num_hidden_layers":4,"num_attention_heads":16,"head_dim":128,
+                              "num_key_value_heads":[8,8,0,4])");
+  ASSERT_TRUE(config) << message(config);
+  EXPECT_EQ(config->layers[1].attention->n_head_kv, 8);
+  EXPECT_FALSE(config->layers[2].attention);
+  EXPECT_EQ(config->layers[3].attention->n_head_kv, 4);
+}
+
+TEST(HfConfig, PythonsInfinitiesAreRead) {
+  EXPECT_EQ(code(with(R"("time_step_limit":[0.0,Infinity],"a":-Infinity,"b":[NaN],"c":"Infinity \" NaN")")), "ok");
+  EXPECT_EQ(code(with(R"("hidden_size":NaN)")), "bad_model_file");
+  EXPECT_EQ(code(with(R"("hidden_size":-Infinity)")), "bad_model_file");
+}
+
+TEST(HfConfig, TheCacheTypeOfACheckpointIsRead) {
+  const auto type = [](const std::string& quantization) {
+    const auto config = with(R"("quantization_config":)" + quantization);
+    return config ? config->kv_cache_dtype : message(config);
+  };
+  EXPECT_EQ(type(R"({"quant_method":"modelopt","kv_cache_scheme":{"num_bits":8,"type":"float","dynamic":false}})"),
+            "fp8_e4m3");
+  EXPECT_EQ(type(R"({"quant_method":"modelopt_fp4","kv_cache_scheme":{"num_bits":4,"type":"float"}})"), "nvfp4");
+  EXPECT_EQ(type(R"({"quant_method":"modelopt","kv_cache_scheme":{"num_bits":8,"type":"float","dynamic":true}})"), "");
+  EXPECT_EQ(type(R"({"quant_method":"modelopt","kv_cache_quant_algo":"FP8"})"), "fp8_e4m3");
+  EXPECT_EQ(type(R"({"quant_method":"modelopt","kv_cache_quant_algo":"NVFP4"})"), "nvfp4");
+  EXPECT_EQ(type(R"({"quant_method":"compressed-tensors","kv_cache_scheme":{"num_bits":8}})"), "fp8");
+  EXPECT_EQ(type(R"({"quant_method":"compressed-tensors","kv_cache_scheme":null})"), "");
+  EXPECT_EQ(type(R"({"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"float","dynamic":false}})"), "");
 }
 
 TEST(HfConfig, ExpertsOfTheFamiliesAreRead) {
@@ -190,6 +349,26 @@ TEST(HfConfig, TheQuantizationIsNamed) {
   EXPECT_EQ(with(R"("quantization_config":{"quant_method":"awq","bits":4})")->quantization, "awq-4bit");
   EXPECT_EQ(with(R"("quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4"})")->quantization, "NVFP4");
   EXPECT_EQ(with(R"("quantization_config":{})")->quantization, "quantized");
+}
+
+TEST(HfConfig, HfQuantConfigCountsOnlyWhenConfigJsonSaysNothing) {
+  const std::string text =
+      R"({"producer":{"name":"modelopt"},"quantization":{"quant_algo":"NVFP4","kv_cache_quant_algo":"FP8"}})";
+  auto silent = with(R"("a":1)");
+  ASSERT_TRUE(read_hf_quant_config(*silent, "m/hf_quant_config.json", text));
+  EXPECT_EQ(silent->quantization, "NVFP4");
+  EXPECT_EQ(silent->kv_cache_dtype, "fp8_e4m3");
+  auto says = with(R"("quantization_config":{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION"})");
+  ASSERT_TRUE(read_hf_quant_config(*says, "m/hf_quant_config.json", text));
+  EXPECT_EQ(says->quantization, "MIXED_PRECISION");
+  EXPECT_EQ(says->kv_cache_dtype, "");
+  const auto broken = read_hf_quant_config(*silent, "m/hf_quant_config.json", "{");
+  EXPECT_TRUE(broken) << "already known";
+  auto other = with(R"("a":1)");
+  EXPECT_EQ(read_hf_quant_config(*other, "m/hf_quant_config.json", "{").error().code, "bad_model_file");
+  EXPECT_EQ(read_hf_quant_config(*other, "m/hf_quant_config.json", "[]").error().code, "bad_model_file");
+  EXPECT_TRUE(read_hf_quant_config(*other, "m/hf_quant_config.json", "{}"));
+  EXPECT_FALSE(other->quantization);
 }
 
 SafetensorsPart part_of(const testing::SafetensorsWriter& writer, std::string path = "m/model.safetensors") {
@@ -242,6 +421,43 @@ TEST(HfDescription, C7_TheFingerprintFollowsFilesAndConfig) {
   EXPECT_EQ(describe({})->fingerprint, model->fingerprint);
   EXPECT_NE(describe({}, 2)->fingerprint, model->fingerprint);
   EXPECT_NE(describe({}, 1, Digest{1, 2})->fingerprint, model->fingerprint);
+}
+
+Result<ModelDescription> describe(const std::string& members, const testing::SafetensorsWriter& writer) {
+  const auto config = with(members);
+  EXPECT_TRUE(config) << message(config);
+  const auto part = part_of(writer);
+  return describe_safetensors("m", "m", *config, {}, {&part, 1});
+}
+
+TEST(HfDescription, E2_LayersForMultiTokenPredictionAreToldApart) {
+  const auto writer = testing::SafetensorsWriter{}
+                          .tensor("model.layers.1.mlp.up_proj.weight", "BF16", {10})
+                          .tensor("model.layers.2.mlp.up_proj.weight", "BF16", {100})
+                          .tensor("mtp.layers.0.mlp.up_proj.weight", "BF16", {1000})
+                          .tensor("lm_head.weight", "BF16", {7});
+  EXPECT_EQ(describe(R"("num_nextn_predict_layers":1)", writer)->weights.nextn_tensors, Bytes{2200});
+  EXPECT_EQ(describe(R"("num_nextn_predict_layers":1)", writer)->nextn_layers.size(), 1U);
+  EXPECT_EQ(describe(R"("num_nextn_predict_layers":0)", writer)->weights.nextn_tensors, Bytes{2000})
+      << "a layer beyond the last is one only of models that have any";
+}
+
+TEST(HfDescription, E2_TensorsThatAreLoadedDifferentlyAreSummed) {
+  const auto writer = testing::SafetensorsWriter{}
+                          .tensor("model.embed_tokens.weight", "BF16", {10})
+                          .tensor("lm_head.weight", "BF16", {10})
+                          .tensor("model.visual.blocks.7.attn.qkv.weight", "BF16", {100})
+                          .tensor("model.layers.0.mlp.experts.3.up_proj.weight", "BF16", {1000})
+                          .tensor("model.layers.0.mlp.gate.weight", "F32", {5});
+  const auto tied = describe(R"("tie_word_embeddings":true)", writer);
+  ASSERT_TRUE(tied);
+  EXPECT_EQ(tied->weights.unused_output, Bytes{20});
+  EXPECT_EQ(tied->weights.vision_tensors, Bytes{200});
+  EXPECT_EQ(tied->weights.expert_tensors, Bytes{2000});
+  EXPECT_EQ(tied->weights.float32_tensors, Bytes{20});
+  EXPECT_EQ(describe(R"("tie_word_embeddings":false)", writer)->weights.unused_output, Bytes{});
+  const auto quantized = describe(R"("quantization_config":{"quant_method":"fp8"})", writer);
+  EXPECT_EQ(quantized->weights.float32_tensors, Bytes{}) << "scales stay as they are";
 }
 
 TEST(HfDescription, FilesWithoutTensorsAreNoModel) {

@@ -1,0 +1,267 @@
+// The rules of vLLM's KV cache against what its own code plans: tests/truth/vllm_vectors.csv, each row from the model's
+// config.json (tests/truth/vllm_configs.json) to bytes.
+#include "base/json_codec.h"
+#include "core/memory/estimate.h"
+#include "core/memory/vllm_cache.h"
+#include "core/model/hf_config.h"
+
+#include <boost/json.hpp>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace dgxmm::memory {
+namespace {
+
+using testing::HasSubstr;
+
+std::string truth(const std::string& name) {
+  std::ifstream file{std::string{DGXMM_TEST_DATA} + "/truth/" + name};
+  return {std::istreambuf_iterator{file}, {}};
+}
+
+const boost::json::object& configs() {
+  static const auto kConfigs = json::parse(truth("vllm_configs.json"));
+  return kConfigs->get_object();
+}
+
+model::ModelDescription describe(const std::string& name) {
+  const auto* text = configs().if_contains(name);
+  EXPECT_NE(text, nullptr) << name;
+  if (text == nullptr) return {};
+  const auto config = model::parse_hf_config(name + "/config.json", boost::json::serialize(*text));
+  EXPECT_TRUE(config) << (config ? "" : config.error().message);
+  if (!config) return {};
+  const model::SafetensorsPart part{
+      .path = "model.safetensors",
+      .size = 1 << 20,
+      .header = {.tensors = {{.name = "x", .dtype = "BF16", .bytes = 1 << 19}}, .tensor_bytes = 1 << 19, .digest = {}}};
+  auto description = model::describe_safetensors(name, name, *config, {}, {&part, 1});
+  EXPECT_TRUE(description);
+  return description ? *description : model::ModelDescription{};
+}
+
+using Row = std::map<std::string, std::string>;
+
+const std::vector<Row>& rows() {
+  static const auto kRows = [] {
+    std::vector<Row> all;
+    std::vector<std::string> names;
+    std::istringstream file{truth("vllm_vectors.csv")};
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with('#')) continue;
+      std::vector<std::string> cells;
+      std::istringstream stream{line};
+      for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
+      if (names.empty()) {
+        names = cells;
+        continue;
+      }
+      Row row;
+      for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = cells.at(i);
+      all.push_back(row);
+    }
+    return all;
+  }();
+  return kRows;
+}
+
+std::int64_t number(const Row& row, const std::string& column) { return std::stoll(row.at(column)); }
+
+std::string text_of(const Row& row) {
+  return fmt::format("{} of {} tokens, cache {}, {} batched, {} drafted", row.at("model"), row.at("length"),
+                     row.at("kv_cache_dtype"), row.at("batched_tokens"), row.at("speculative_tokens"));
+}
+
+Result<vllm::CachePlan> plan_of(const model::ModelDescription& model, std::string_view kv_cache_dtype,
+                                std::int64_t batched_tokens, std::int64_t speculative_tokens = 0,
+                                bool hybrid_manager = true) {
+  const auto type = vllm::resolve_kv_type(kv_cache_dtype, model);
+  if (!type) return fail(type.error());
+  return vllm::plan_cache(model, {.kv_type = *type,
+                                  .max_num_batched_tokens = batched_tokens,
+                                  .speculative_tokens = speculative_tokens,
+                                  .hybrid_manager = hybrid_manager});
+}
+
+/// "full 10@32; window 9+9+8@16", kinds in the order of their enumeration.
+std::string text_of(const vllm::CachePlan& plan) {
+  static const std::vector<std::string> kWords{"full", "window", "chunked", "state", "cross"};
+  std::vector<vllm::CacheGroup> groups;
+  for (std::size_t kind = 0; kind < kWords.size(); ++kind) {
+    std::ranges::copy_if(plan.groups, std::back_inserter(groups),
+                         [kind](const auto& group) { return static_cast<std::size_t>(group.kind) == kind; });
+  }
+  std::string text;
+  for (auto group = groups.begin(); group != groups.end();) {
+    const auto end = std::find_if(group, groups.end(), [&](const auto& other) {
+      return other.kind != group->kind || other.block != group->block || other.window != group->window;
+    });
+    if (!text.empty()) text += "; ";
+    text += kWords.at(static_cast<std::size_t>(group->kind)) + " ";
+    for (auto one = group; one != end; ++one) text += fmt::format("{}{}", one == group ? "" : "+", one->layers);
+    if (group->kind != vllm::CacheKind::state) text += fmt::format("@{}", group->block);
+    group = end;
+  }
+  return text.empty() ? "none" : text;
+}
+
+TEST(VllmTruth, E3_EveryVectorIsExactToTheByte) {
+  ASSERT_GE(rows().size(), 100U);
+  for (const auto& row : rows()) {
+    SCOPED_TRACE(text_of(row));
+    const auto model = describe(row.at("model"));
+    const auto plan = plan_of(model, row.at("kv_cache_dtype"), number(row, "batched_tokens"),
+                              number(row, "speculative_tokens"), row.at("hybrid_manager") == "1");
+    ASSERT_TRUE(plan) << plan.error().message;
+    const auto length = number(row, "length");
+    if (!row.at("groups").empty()) EXPECT_EQ(text_of(*plan), row.at("groups"));
+    EXPECT_EQ(plan->bytes_per_block, Bytes{number(row, "bytes_per_block")});
+    EXPECT_EQ(vllm::request_bytes(*plan, length), Bytes{number(row, "request_bytes")});
+
+    if (row.at("pool_bytes").empty()) continue;
+    const auto blocks = number(row, "pool_bytes") / plan->bytes_per_block.count();
+    if (!row.at("pool_blocks").empty()) EXPECT_EQ(blocks, number(row, "pool_blocks"));
+    const auto a_request = vllm::request_blocks(*plan, length);
+    if (!row.at("pool_tokens").empty()) EXPECT_EQ(blocks * length / a_request, number(row, "pool_tokens"));
+    EXPECT_NEAR(static_cast<double>(blocks) / static_cast<double>(a_request), std::stod(row.at("concurrency")), 0.005);
+  }
+}
+
+// What `dgxmm fit` says: KV and state together are the pool; one sequence is one request.
+TEST(VllmTruth, E3_E4_TheEstimateOfOneSequenceIsOneRequest) {
+  for (const auto& row : rows()) {
+    if (row.at("speculative_tokens") != "0" || row.at("hybrid_manager") != "1") continue;
+    SCOPED_TRACE(text_of(row));
+    const auto result = estimate_vllm(describe(row.at("model")),
+                                      {.max_model_len = number(row, "length"),
+                                       .max_num_seqs = 1,
+                                       .max_num_batched_tokens = number(row, "batched_tokens"),
+                                       .kv_cache_dtype = row.at("kv_cache_dtype")},
+                                      {});
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->part("kv") + result->part("state"), Bytes{number(row, "request_bytes")});
+    const bool keeps_state = row.at("groups").find("state") != std::string::npos;
+    EXPECT_EQ(result->part("state") > Bytes{}, keeps_state);
+  }
+}
+
+// Qwen3.5-27B: 42 blocks of attention and two pages in each of three groups of states, of 51,380,224 bytes each.
+TEST(VllmTruth, E4_StatesAreCountedApart) {
+  const auto result = estimate_vllm(describe("Qwen3.5-27B"),
+                                    {.max_model_len = 32768, .max_num_seqs = 1, .max_num_batched_tokens = 8192}, {});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->part("kv"), Bytes{51'380'224} * 42);
+  EXPECT_EQ(result->part("state"), Bytes{51'380'224} * 6);
+}
+
+// F1: what one formula for all architectures got wrong by up to eight times. Here with vLLM's tokens in flight.
+TEST(VllmTruth, F1_LatentsAndWindowsAreNotFullAttention) {
+  const auto bytes = [](const std::string& name, std::int64_t length) {
+    const auto plan = plan_of(describe(name), "auto", 8192);
+    return vllm::request_bytes(*plan, length);
+  };
+  EXPECT_EQ(bytes("DeepSeek-V3", 163840), Bytes{std::int64_t{61} * 576 * 2 * 163840});   // 10.72 GiB
+  EXPECT_EQ(bytes("Kimi-K2.5", 262144), Bytes{std::int64_t{61} * 576 * 2 * 262144});     // 17.16 GiB
+  EXPECT_EQ(bytes("Qwen3-0.6B", 40960), Bytes{std::int64_t{28} * 8 * 256 * 2 * 40960});  // 4.38 GiB
+}
+
+TEST(VllmTruth, E9_TheLongestContextThatAPoolHolds) {
+  const auto longest = [](const std::string& name, Bytes pool, std::int64_t most) {
+    return vllm::longest_context(*plan_of(describe(name), "auto", 8192), pool, most);
+  };
+  // Reports of MiniMax-M2.7 on two ranks with 22.5 GiB, and of Qwen3-Coder-30B-A3B with 3.18 GiB (F20).
+  EXPECT_EQ(longest("MiniMax-M2.7 per rank of 2", gib_from_decimal(22.5), 196608), 190256);
+  EXPECT_EQ(longest("Qwen3-30B-A3B", gib_from_decimal(3.18), 262144), 34720);
+  // DeepSeek-V4-Flash with 5.44 GiB: about 13,528, as the printed budget is rounded.
+  EXPECT_NEAR(static_cast<double>(longest("DeepSeek-V4-Flash", gib_from_decimal(5.44), 30000)), 13528, 40);
+  EXPECT_EQ(longest("Qwen3.5-27B", Bytes{51'380'224} * 6, 262144), 0) << "less than the states of one sequence";
+}
+
+TEST(VllmTruth, E9_APoolOfAHybridBelowOneRequestSaysWhatWouldWork) {
+  const auto model = describe("gpt-oss-120b");
+  engine::VllmConfig config{
+      .max_model_len = 131072, .max_num_seqs = 1, .max_num_batched_tokens = 8192, .kv_tokens = 65536};
+  const auto refused = estimate_vllm(model, config, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "bad_configuration");
+  EXPECT_THAT(refused.error().message, HasSubstr("takes 5.1 GiB"));
+  EXPECT_EQ(refused.error().hint, "set kv_tokens to at least 131072, or max_model_len to at most 65536");
+  config.max_model_len = 65536;
+  EXPECT_TRUE(estimate_vllm(model, config, {}));
+}
+
+// DeepSeek-V4-Flash at 32,768 tokens, printed as 1.78, 3.41 and 6.67 GiB.
+TEST(VllmTruth, E3_StatesOfCompressorsScaleWithTheBatch) {
+  const auto model = describe("DeepSeek-V4-Flash");
+  const std::pair<std::int64_t, double> printed[] = {{2048, 1.78}, {4096, 3.41}, {8192, 6.67}};
+  for (const auto& [batched, gib] : printed) {
+    EXPECT_NEAR(vllm::request_bytes(*plan_of(model, "auto", batched), 32768).gib(), gib, 0.005) << batched;
+  }
+}
+
+TEST(VllmTruth, E3_ACacheTypeThatTheAttentionDoesNotHaveIsRefused) {
+  for (const auto* type : {"turboquant_k8v4", "turboquant_3bit_nc"}) {
+    EXPECT_EQ(plan_of(describe("DeepSeek-V3"), type, 8192).error().code, "bad_configuration");
+  }
+  for (const auto* type : {"bfloat16", "int8_per_token_head", "nvfp4"}) {
+    EXPECT_EQ(plan_of(describe("DeepSeek-V4-Flash"), type, 8192).error().code, "bad_configuration");
+  }
+  EXPECT_EQ(plan_of(describe("Llama-3.1-8B"), "fp8_ds_mla", 8192).error().code, "bad_configuration");
+  EXPECT_TRUE(plan_of(describe("DeepSeek-V3.2"), "fp8_ds_mla", 8192));
+}
+
+TEST(VllmTruth, E8_TheCacheTypeIsNamedWithItsReason) {
+  const auto detail = [](const std::string& name, const std::string& type) {
+    const auto result = estimate_vllm(
+        describe(name),
+        {.max_model_len = 4096, .max_num_seqs = 1, .max_num_batched_tokens = 8192, .kv_cache_dtype = type}, {});
+    return result ? result->parts[1].detail : result.error().message;
+  };
+  EXPECT_THAT(detail("Llama-3.1-8B", "auto"), HasSubstr("32 layers x 8 KV heads x 128, 16 bit (auto), pool of"));
+  EXPECT_THAT(detail("Llama-3.1-8B", "fp8"), HasSubstr(", fp8, pool of"));
+  EXPECT_THAT(detail("Gemma-4-31B", "auto"), HasSubstr("fp8_e4m3 (asked for by the checkpoint)"));
+  EXPECT_THAT(detail("Gemma-4-31B", "bfloat16"), HasSubstr(", bfloat16, "));
+  EXPECT_THAT(detail("DeepSeek-V3.2", "auto"), HasSubstr("fp8_ds_mla (auto)"));
+  EXPECT_THAT(detail("DeepSeek-V4-Flash", "fp8"), HasSubstr("fp8_ds_mla (fp8)"));
+  EXPECT_THAT(detail("Gemma-3-27b", "auto"),
+              HasSubstr("4 x 9 window 1024 of 16 tokens, 2 x 8 window 1024 of 16 tokens, 10 full of 16 tokens"));
+}
+
+// The worked figures: DeepSeek-V3 decompresses 65,536 tokens at once.
+TEST(VllmTruth, E5_LatentsAreDecompressedInLargePieces) {
+  const auto result = estimate_vllm(describe("DeepSeek-V3"),
+                                    {.max_model_len = 32768, .max_num_seqs = 16, .max_num_batched_tokens = 8192}, {});
+  ASSERT_TRUE(result);
+  const Bytes scratch{std::int64_t{65536} * 128 * 256 * 2};
+  const Bytes layer{std::int64_t{8192} * 2 * (3 * 7168 + 128 * 2 * (192 + 128))};
+  EXPECT_THAT(result->parts[3].detail, HasSubstr("8192 batched tokens: " + format_bytes(scratch + layer)));
+}
+
+TEST(VllmTruth, E5_SparseAttentionHoldsIndexKeysOfLongInputs) {
+  const auto activations = [](const std::string& name, std::int64_t context) {
+    const auto result = estimate_vllm(
+        describe(name), {.max_model_len = context, .max_num_seqs = 1, .max_num_batched_tokens = 8192}, {});
+    EXPECT_TRUE(result);
+    return result->part("activations");
+  };
+  EXPECT_GT(activations("GLM-5.2", 1048576), Bytes{std::int64_t{40} * 1048576 * 132} + mib(512));
+}
+
+TEST(VllmTruth, E7_ClassDefaultsOfGemma3AreRecorded) {
+  EXPECT_THAT(describe("Gemma-3-4b").missing_fields,
+              testing::UnorderedElementsAre("vocab_size", "max_position_embeddings", "num_attention_heads",
+                                            "num_key_value_heads", "head_dim"));
+  EXPECT_TRUE(describe("Gemma-3-1b").missing_fields.empty());
+}
+
+}  // namespace
+}  // namespace dgxmm::memory
