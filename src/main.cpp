@@ -14,6 +14,7 @@
 #include "app/api/api.h"
 #include "app/service/service.h"
 #include "base/log.h"
+#include "base/masking.h"
 #include "cli/cli.h"
 
 #include <fmt/format.h>
@@ -48,6 +49,17 @@ std::string instance_prefix(const std::filesystem::path& state_dir) {
   return fmt::format("dgxmm-{:08x}-", digest);
 }
 
+/// What starts but cannot do its work yet; it may come later, so it is no error.
+void warn_of_missing_parts(const settings::Settings& settings) {
+  for (const auto& folder : settings.model_folders) {
+    if (const auto problem = modelfs::folder_problem(folder)) log::warning("model folder {}", *problem);
+  }
+  if (!system::program_exists(settings.llama_server)) {
+    log::warning("the engine {} is not there: models can be estimated, but not started; set `llama_server`",
+                 printable(settings.llama_server));
+  }
+}
+
 int serve(settings::Settings settings, const api::BuildInfo& build) {
   log::set_level(parse_level(settings.log_level));
   system::allow_many_descriptors();
@@ -75,7 +87,9 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   modelfs::FileSystemModels models;
   process::ProcessRuntimeOptions options;
   options.gpu_possible = probe.has_nvidia_driver();
+  options.owned_prefix = instance_prefix(settings.state_dir);
   process::ProcessRuntime runtime{loop.context(), options};
+  const auto waits_end = loop.on_stop([&runtime] { runtime.end_waits(); });
   net::AsioHttpClient http{loop};
   process::FileEngineLogs logs{settings.engine_log_mib * 1024 * 1024};
   system::HeldTcpPorts tcp_ports;
@@ -85,7 +99,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
        .store = **store,
        .world = {.runtime = runtime, .http = http, .logs = logs, .tcp_ports = tcp_ports, .loop = loop, .clock = clock}},
       settings,
-      {.state_dir = settings.state_dir, .instance_prefix = instance_prefix(settings.state_dir)}};
+      {.state_dir = settings.state_dir, .instance_prefix = options.owned_prefix}};
   const auto handler = api::make_api(service, build);
   net::HttpServer server{loop, *handler};
 
@@ -97,6 +111,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   if (options.gpu_possible) {  // B7
     log::warning("GPU memory of processes is not read yet: the GPU part of every measure is unknown");
   }
+  warn_of_missing_parts(settings);
   log::info("listening on http://{}:{}", address->host, *port);
   system::notify_ready();
   loop.run();

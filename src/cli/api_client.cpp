@@ -2,6 +2,7 @@
 
 #include "adapters/net/asio_event_loop.h"
 #include "adapters/net/http_client.h"
+#include "cli/format.h"
 
 #include <fmt/format.h>
 
@@ -18,6 +19,14 @@ using OnPiece = std::function<bool(std::string_view)>;
 constexpr auto kReadDeadline = 30s;
 // A stop waits for the engine's grace time and for its memory; the daemon has deadlines of its own.
 constexpr auto kActionDeadline = 15min;
+
+/// As the daemon's own titles begin.
+std::string title_of(std::string_view code) {
+  if (code == "usage") return "Wrong usage";
+  auto title = words(code);
+  if (!title.empty() && title[0] >= 'a' && title[0] <= 'z') title[0] = static_cast<char>(title[0] - 'a' + 'A');
+  return title;
+}
 
 /// Nobody can connect to "every address".
 std::string connectable(const std::string& host) {
@@ -55,7 +64,7 @@ Result<ports::HttpReply> exchange(ports::HttpCall request, OnPiece on_piece) {
 
 dto::Problem problem_of(const Error& error) {
   dto::Problem problem;
-  problem.title = error.message;
+  problem.title = title_of(error.code);
   problem.detail = error.message;
   problem.code = error.code;
   problem.hint = error.hint;

@@ -11,7 +11,7 @@
 
 namespace dgxmm::cli {
 
-/// What the daemon answered: a document, or its problem. What goes wrong on the way is a problem too, with status 0.
+/// What the daemon answered: a document, or its problem. What goes wrong on the way is a problem too, without a status.
 template <class T>
 using Answer = std::expected<T, dto::Problem>;
 

@@ -5,6 +5,9 @@
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "cli/session.h"
+#include "cli/table.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
@@ -12,6 +15,9 @@
 #include <iterator>
 #include <optional>
 #include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,14 +30,19 @@ void append(std::vector<settings::Assignment>& all, std::vector<settings::Assign
 }
 
 /// File, environment, flags: the later wins.
-Result<settings::Settings> load_settings(const Invocation& invocation) {
+Result<settings::Settings> load_settings(const Invocation& invocation, Console& console) {
   std::vector<settings::Assignment> assignments;
   const auto path = invocation.global.config.value_or(settings_file::default_path());
   if (!path.empty()) {
     auto from_file = settings_file::read_file(path);
     if (!from_file) return fail(from_file.error());
+    const bool has_token = std::ranges::find(*from_file, "token", &settings::Assignment::name) != from_file->end();
+    if (has_token && settings_file::readable_by_others(path)) {
+      warn(console, fmt::format("{} holds the token and every user can read it: `chmod o-r` it", path));
+    }
     append(assignments, std::move(*from_file));
   }
+  for (const auto& warning : settings_file::mistyped_variables()) warn(console, warning);
   append(assignments, settings_file::read_environment());
   if (const auto* serve = std::get_if<ServeCommand>(&invocation.command)) append(assignments, serve->assignments);
   if (const auto& token = invocation.global.token) assignments.push_back({"token", {*token}, "--token"});
@@ -56,7 +67,7 @@ int run_invocation(const Invocation& invocation, const Composition& composition,
   const bool json = invocation.global.json;
   settings::Settings settings;
   if (needs_settings(invocation.command)) {
-    auto loaded = load_settings(invocation);
+    auto loaded = load_settings(invocation, console);
     if (!loaded) return report(console, json, problem_of(loaded.error()));
     settings = std::move(*loaded);
   }
@@ -86,7 +97,19 @@ int run(const ServeCommand& /*command*/, Context& context) {
 }
 
 int run(const HelpCommand& command, Context& context) {
-  context.console.out << command.text;
+  std::istringstream lines{command.text};
+  for (std::string line; std::getline(lines, line);) {
+    if (context.console.width == 0 || width_of(line) <= context.console.width) {
+      context.console.out << line << '\n';
+      continue;
+    }
+    // Two columns: an option and, behind at least two spaces, what it does.
+    const auto first = std::min(line.find_first_not_of(' '), line.size());
+    const auto gap = line.find("  ", first);
+    const auto text = gap == std::string::npos ? first : line.find_first_not_of(' ', gap);
+    const std::string_view view{line};
+    context.console.out << wrap_beside(view.substr(0, text), view.substr(text), context.console.width);
+  }
   return kExitOk;
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -41,8 +42,25 @@ Words cache_types() {
   return words;
 }
 
-/// Without its own list in the help: that stands where the value's type is named.
-CLI::Validator one_of(const Words& words) { return CLI::IsMember(words).description(""); }
+/// Not CLI11's own, which repeats the list in the help and speaks of "not in {…}".
+CLI::Validator one_of(Words words) {
+  auto check = [words = std::move(words)](const std::string& text) {
+    if (std::ranges::find(words, text) != words.end()) return std::string{};
+    return fmt::format("'{}' is not one of {}", text, fmt::join(words, ", "));
+  };
+  return CLI::Validator{std::move(check), ""};
+}
+
+/// CLI11 marks the name of a flag that means no: "--no-wait{false}".
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    constexpr std::string_view kMark = "{false}";
+    auto name = CLI::Formatter::make_option_name(option, is_positional);
+    for (auto at = name.find(kMark); at != std::string::npos; at = name.find(kMark)) name.erase(at, kMark.size());
+    return name;
+  }
+};
 
 /// Remembers which options have a closed list of values: CLI11 keeps that only inside a function.
 using Choices = std::map<const CLI::Option*, Words>;
@@ -99,7 +117,9 @@ class CommandLine {
 };
 
 CommandLine::CommandLine() {
-  app_.get_formatter()->column_width(kHelpColumn);
+  const auto formatter = std::make_shared<HelpFormatter>();
+  formatter->column_width(kHelpColumn);
+  app_.formatter(formatter);
   app_.set_help_flag("-h,--help", "what a command does and takes");
   app_.require_subcommand(0, 1);  // behind a command, a command's name is an argument like any other
   app_.footer(
@@ -213,7 +233,9 @@ void CommandLine::add_wait(CLI::App& command, bool& wait) {
 void CommandLine::add_global_options() {
   app_.add_flag("--json", global_.json, "print the answer as JSON");
   app_.add_option("--address", global_.address, "of the daemon; default: the setting `listen`")->type_name("HOST:PORT");
-  app_.add_option("--token", global_.token, "of the daemon; default: the setting `token`");
+  app_.add_option("--token", global_.token,
+                  "of the daemon; every user here can read it in the process list: better the setting `token` or the "
+                  "variable DGXMM_TOKEN");
   app_.add_option("--config", global_.config, "settings file; default: ~/.config/dgxmm/settings.toml")
       ->type_name("FILE");
   app_.add_flag("--no-color", global_.no_color, "no colours; the variable NO_COLOR does the same");
@@ -307,6 +329,8 @@ void CommandLine::add_plan_commands() {
 void CommandLine::add_other_commands() {
   auto& events = add("events", "what happened", [this] { return events_; });
   events.add_flag("-f,--follow", events_.follow, "go on with what happens next");
+  add_number(events, "--tail", events_.tail, "this many of the newest [50; with --follow 0]", kNotNegative);
+  events.add_flag("--all", events_.all, "everything that is kept");
   add_number(events, "--after", events_.after, "only events after the one of that id", kNotNegative);
 
   add("version", "of this program and of the daemon", [] { return VersionCommand{}; });
@@ -325,14 +349,14 @@ void CommandLine::add_other_commands() {
 
   auto& help = add("help", "what a command does and takes", [this] {
     // Not of this object: having parsed, it would tell about `help` itself.
-    if (help_about_.empty()) return HelpCommand{CommandLine{}.app_.help()};
+    if (help_about_.empty() || help_about_ == "help") return HelpCommand{CommandLine{}.app_.help()};
     return HelpCommand{app_.get_subcommand(help_about_)->help("dgxmm")};
   });
   auto names = Words{};
   for (const auto* command : app_.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  auto* about = help.add_option("COMMAND", help_about_, "which one")->check(one_of(names))->type_name("");
+  auto* about = help.add_option("COMMAND", help_about_, "which one")->type_name("");
   choices_[about] = std::move(names);
 }
 
@@ -389,6 +413,10 @@ Result<Invocation> CommandLine::parse(Words arguments) {
   }
   const auto chosen = app_.get_subcommands();
   if (version_) return Invocation{global_, VersionCommand{}};
+  const auto is_asked_for = [this](const auto& entry) { return entry.first->get_name() == help_about_; };
+  if (!help_about_.empty() && std::ranges::none_of(results_, is_asked_for)) {
+    return wrong_usage(fmt::format("there is no command '{}'", help_about_), help_hint());
+  }
   if (chosen.empty()) return wrong_usage("no command was given", "`dgxmm help` lists the commands");
   return checked(results_.at(chosen.front())());
 }
@@ -404,8 +432,8 @@ std::string CommandLine::unexpected_argument() const {
 
 std::string CommandLine::help_hint() const {
   const auto chosen = app_.get_subcommands();
-  return chosen.empty() ? "`dgxmm help` lists the commands"
-                        : fmt::format("`dgxmm help {}` tells what it takes", chosen.front()->get_name());
+  const auto name = chosen.empty() ? std::string{"help"} : chosen.front()->get_name();
+  return name == "help" ? "`dgxmm help` lists the commands" : fmt::format("`dgxmm help {}` tells what it takes", name);
 }
 
 Result<Invocation> CommandLine::checked(Command command) const {
@@ -418,6 +446,10 @@ Result<Invocation> CommandLine::checked(Command command) const {
       stop != nullptr && stop->all != stop->deployments.empty()) {
     return wrong_usage(stop->all ? "stop: give names or --all, not both" : "stop: which deployment?",
                        "`dgxmm ps` lists them");
+  }
+  if (const auto* events = std::get_if<EventsCommand>(&command);
+      events != nullptr && int{events->all} + int{events->after.has_value()} + int{events->tail.has_value()} > 1) {
+    return wrong_usage("events: give one of --all, --after and --tail", help_hint());
   }
   if (std::holds_alternative<ServeCommand>(command) && global_.address) {
     return wrong_usage("--address: is for clients of a daemon", "use --listen");

@@ -61,7 +61,9 @@ struct ApplyCommand {
 };
 struct EventsCommand {
   bool follow = false;
+  bool all = false;
   std::optional<std::int64_t> after;
+  std::optional<std::int64_t> tail;
 };
 struct ProcessesCommand {};
 struct CalibrationCommand {};

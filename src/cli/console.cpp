@@ -60,6 +60,10 @@ void note(Console& console, std::string_view text) {
   console.err << paint(console.err_colour, Colour::dim, printable(text)) << '\n';
 }
 
+void warn(Console& console, std::string_view text) {
+  console.err << paint(console.err_colour, Colour::yellow, "warning:") << ' ' << printable(text) << '\n';
+}
+
 void Progress::show(const std::string& text, const std::string& ticking) {
   if (console_.err_width == 0) {
     if (text == shown_) return;

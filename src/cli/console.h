@@ -28,6 +28,9 @@ std::string paint(bool enabled, Colour colour, std::string_view text);
 /// A dim line on `err`.
 void note(Console& console, std::string_view text);
 
+/// "warning: …" on `err`.
+void warn(Console& console, std::string_view text);
+
 /// What is going on, while it goes on: one line on a terminal that is written over, else a line for each change.
 class Progress {
  public:

@@ -2,13 +2,19 @@
 
 #include "app/dto/dto_json.h"
 
+#include <type_traits>
 #include <vector>
 
 namespace dgxmm::cli {
 
 template <class T>
 std::string to_json(const T& document) {
-  return json::encode(document);
+  auto value = json::to_value(document);
+  if constexpr (std::is_same_v<T, dto::Problem>) {
+    // What an HTTP answer had: RFC 9457 knows no null there.
+    if (!document.status) value.as_object().erase("status");
+  }
+  return json::bj::serialize(value);
 }
 
 template <class T>

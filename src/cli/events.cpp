@@ -1,7 +1,9 @@
 #include "adapters/net/sse.h"
 #include "base/masking.h"
 #include "cli/commands.h"
+#include "cli/format.h"
 #include "cli/report.h"
+#include "cli/table.h"
 
 #include <fmt/format.h>
 
@@ -18,9 +20,12 @@ constexpr std::string_view kBudgetEvent = "budget";
 void print_event(Context& context, const dto::Event& event) {
   if (context.json) {
     print_json(context, event);
-  } else {
-    context.console.out << printable(fmt::format("{:>5}  {}  {}", event.id, event.time, event.message)) << '\n';
+    return;
   }
+  const auto time = parse_time(event.time);
+  const auto label =
+      printable(fmt::format("{:>5}  {}  ", event.id, time ? local_time_text(*time, context.clock.wall()) : event.time));
+  context.console.out << wrap_beside(label, printable(event.message), context.console.width);
 }
 
 /// One connection to the stream of events.
@@ -60,17 +65,18 @@ struct Listening {
 }  // namespace
 
 int run(const EventsCommand& command, Context& context) {
-  auto after = command.after;
-  if (!after && !command.follow) after = 0;
+  constexpr std::int64_t kShown = 50;
+  auto path = fmt::format("/events?tail={}", command.tail.value_or(command.follow ? 0 : kShown));
+  if (command.all) path = "/events?after=0";
+  if (command.after) path = fmt::format("/events?after={}", *command.after);
   for (;;) {
-    const auto path = after ? fmt::format("/events?after={}", *after) : std::string{"/events"};
     Listening listening{.context = context, .follow = command.follow};
     const auto end = context.api.stream(path, [&](std::string_view piece) { return listening.put(piece); });
     if (!end) return report(context, end.error());
     if (listening.error) return report(context, problem_of(*listening.error));
     // The daemon sends what is stored in portions, and the budget after the first of them.
     if (command.follow || !listening.last_id || !context.console.out.good()) return kExitOk;
-    after = listening.last_id;
+    path = fmt::format("/events?after={}", *listening.last_id);
   }
 }
 

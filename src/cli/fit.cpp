@@ -48,7 +48,7 @@ void print_verdict(Console& console, const dto::Fit& fit) {
 void print_one(Console& console, const dto::Fit& fit) {
   auto& out = console.out;
   print_verdict(console, fit);
-  Table table{{{"PART"}, {"SIZE", Align::right}, {"SOURCE"}, {"DETAIL", Align::left, 16}}};
+  Table table{{{"PART"}, {"SIZE", Align::right}, {"SOURCE"}, {"DETAIL", Align::left, 16, true}}};
   for (const auto& part : fit.parts) {
     table.add({part.name, format_bytes(part.bytes), words(part.source), part.detail});
   }
@@ -62,43 +62,54 @@ void print_one(Console& console, const dto::Fit& fit) {
   out << wrap(printable(config_text(fit.config)), console.width);
 }
 
-void print_several(Console& console, const std::vector<dto::Fit>& fits_of_all) {
+void print_several(Console& console, const std::vector<std::string>& models,
+                   const std::vector<Answer<dto::Fit>>& answers) {
   Table table{
       {{"MODEL", Align::left, 16}, {"VERDICT"}, {"NEEDS", Align::right}, {"LEAVES", Align::right}, {"CONFIDENCE"}}};
-  for (const auto& fit : fits_of_all) {
+  std::optional<Bytes> free;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) {
+      table.add({models[i], "error"});
+      table.add_note(answers[i].error().detail);
+      if (!answers[i].error().hint.empty()) table.add_note("hint: " + answers[i].error().hint);
+      continue;
+    }
+    const auto& fit = *answers[i];
     const auto left = fits(fit) ? format_bytes(fit.left_bytes) : "short " + format_bytes(fit.shortfall_bytes);
     table.add({fit.model.name, words(fit.verdict), format_bytes(fit.total_bytes), left, fit.confidence});
+    free = fit.free_for_new_bytes;
   }
   console.out << table.render(console.width);
-  console.out << fmt::format("each on its own, of {} free\n", format_bytes(fits_of_all.front().free_for_new_bytes));
+  if (free) console.out << fmt::format("each on its own, of {} free\n", format_bytes(*free));
 }
 
 }  // namespace
 
 int run(const FitCommand& command, Context& context) {
   Oracle oracle{context};
-  std::vector<dto::Fit> answers;
+  const bool one = command.models.size() == 1;
+  std::vector<Answer<dto::Fit>> answers;
+  std::vector<dto::Fit> documents;
   int exit_code = kExitOk;
   for (const auto& model : command.models) {
     auto request = command.request;
     request.model = model_argument(model);
-    auto fit = oracle.ask(request);
-    if (fit) {
-      answers.push_back(std::move(*fit));
-      continue;
+    answers.push_back(oracle.ask(request));
+    if (const auto& answer = answers.back()) {
+      documents.push_back(*answer);
+    } else {
+      // A script gets one document, the problem; a person gets the other models' answers as well.
+      if (one || context.json) return report(context, answer.error());
+      exit_code = exit_code_of(answer.error());
     }
-    // A script gets one document, the problem; a person gets the other models' answers as well.
-    exit_code = report(context, fit.error());
-    if (context.json) return exit_code;
   }
-  const bool one = command.models.size() == 1;
   if (context.json) {
-    one ? print_json(context, answers.front()) : print_json(context, answers);
-  } else if (!answers.empty()) {
-    one ? print_one(context.console, answers.front()) : print_several(context.console, answers);
+    one ? print_json(context, documents.front()) : print_json(context, documents);
+  } else {
+    one ? print_one(context.console, documents.front()) : print_several(context.console, command.models, answers);
   }
   if (exit_code != kExitOk) return exit_code;
-  return std::ranges::all_of(answers, fits) ? kExitOk : kExitDoesNotFit;
+  return std::ranges::all_of(documents, fits) ? kExitOk : kExitDoesNotFit;
 }
 
 }  // namespace dgxmm::cli

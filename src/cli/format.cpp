@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <ctime>
 #include <utility>
 
 namespace dgxmm::cli {
@@ -75,6 +76,21 @@ std::optional<WallTime> parse_time(std::string_view text) {
   if (!date.ok()) return std::nullopt;
   return std::chrono::sys_days{date} + hours{field(11, 2)} + minutes{field(14, 2)} + seconds{field(17, 2)} +
          std::chrono::milliseconds{field(20, 3)};
+}
+
+std::string local_time_text(WallTime time, WallTime now) {
+  const auto local = [](WallTime wall) {
+    const std::time_t seconds_since_1970 = std::chrono::system_clock::to_time_t(wall);
+    std::tm fields{};
+    ::localtime_r(&seconds_since_1970, &fields);
+    return fields;
+  };
+  const auto fields = local(time);
+  const auto today = local(now);
+  const bool same_day = fields.tm_year == today.tm_year && fields.tm_yday == today.tm_yday;
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), same_day ? "%H:%M:%S" : "%b %d %H:%M:%S", &fields);
+  return text.data();
 }
 
 std::string words(std::string_view code) {

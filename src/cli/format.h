@@ -25,6 +25,9 @@ std::string duration_text(std::chrono::seconds duration);
 /// Reads what `format_time` writes.
 std::optional<WallTime> parse_time(std::string_view text);
 
+/// For people: "14:03:59" of the same day, else "Nov 28 14:03:59", in the time zone of the process.
+std::string local_time_text(WallTime time, WallTime now);
+
 /// "file_size" -> "file size"
 std::string words(std::string_view code);
 

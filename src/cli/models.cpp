@@ -15,6 +15,7 @@ int run(const ModelsCommand& /*command*/, Context& context) {
     print_json(context, *models);
     return kExitOk;
   }
+  for (const auto& warning : models->warnings) warn(context.console, warning);
   if (models->models.empty()) {
     note(context.console, models->folders.empty()
                               ? std::string{"no model folders are set: `model_folders` in the daemon's settings"}

@@ -15,7 +15,7 @@ namespace {
 Result<std::string> path_of(ports::ModelFiles& files, const settings::Settings& settings, const std::string& model) {
   if (model.find('/') != std::string::npos) return model;
   std::vector<std::string> paths;
-  for (const auto& entry : files.scan(settings.model_folders)) {
+  for (const auto& entry : files.scan(settings.model_folders).models) {
     if (entry.name == model) paths.push_back(entry.path);
   }
   if (paths.size() == 1) return paths.front();

@@ -53,6 +53,13 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
   return result;
 }
 
+std::string wrap_beside(std::string_view label, std::string_view text, std::size_t width) {
+  const auto indent = width_of(label);
+  auto result = wrap(text, width, indent);
+  if (result.empty()) return std::string{label} + "\n";
+  return std::string{label} + result.substr(indent);
+}
+
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
 void Table::add(std::vector<std::string> cells) {
@@ -93,9 +100,13 @@ std::string Table::render(std::size_t width) const {
   const auto add_line = [&](const auto& text_of) {
     std::string line;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (i > 0) line += kGap;
+      if (columns_[i].wraps && width_of(text_of(i)) > widths[i]) {
+        result += wrap_beside(line, text_of(i), width_of(line) + widths[i]);
+        return;
+      }
       const auto text = cut_to_width(text_of(i), widths[i]);
       const std::string padding(widths[i] - width_of(text), ' ');
-      if (i > 0) line += kGap;
       line += columns_[i].align == Align::right ? padding + text : text + padding;
     }
     line.erase(line.find_last_not_of(' ') + 1);

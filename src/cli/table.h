@@ -16,12 +16,16 @@ std::string cut_to_width(std::string_view text, std::size_t width);
 /// feed. A longer word stays whole.
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
 
+/// The same, with `label` at the left of the text: further lines begin below the text.
+std::string wrap_beside(std::string_view label, std::string_view text, std::size_t width);
+
 enum class Align { left, right };
 
 struct Column {
   std::string title;
   Align align = Align::left;
   std::size_t least = 0;  ///< may be cut down to that many columns to fit the terminal; 0 = never cut
+  bool wraps = false;     ///< goes on in the next line instead of being cut; for the last column only
 };
 
 /// Rows under titles. Cells are made printable, so they may hold anything.

@@ -53,7 +53,7 @@ class ContainerRuntime {
   /// The instance exists when this returns. Errors: `engine_not_found`, `start_failed`.
   virtual Task<Result<Instance>> start(InstanceSpec spec) = 0;
   /// Runs a short command to its end and returns what it printed (an engine's --help). Errors: `engine_not_found`,
-  /// `start_failed`, `deadline_exceeded`.
+  /// `start_failed`, `deadline_exceeded`, `shutting_down`.
   virtual Task<Result<std::string>> output_of(std::vector<std::string> arguments,
                                               std::chrono::milliseconds deadline) = 0;
   /// Is it still the same one (pid, start time, command)?
@@ -62,10 +62,11 @@ class ContainerRuntime {
   /// cgroup's name, else by the DGXMM_INSTANCE mark ("<InstanceSpec::name>") in its environment. So an engine that was
   /// started just before the daemon was killed is neither lost nor started twice.
   virtual std::vector<std::pair<std::string, Instance>> find_owned() = 0;
-  /// Returns when the instance has ended.
+  /// Returns when the instance has ended, or, with nothing known, when the loop stops.
   virtual Task<ExitStatus> wait(Instance instance) = 0;
   /// Asks it to end, then kills it after `grace`; returns when it is gone, with everything it had started.
-  /// Errors: `still_running` (stuck in the kernel).
+  /// Errors: `still_running` (stuck in the kernel), `shutting_down` (it was asked, and the loop stopped before the
+  /// end).
   virtual Task<Result<void>> stop(Instance instance, std::chrono::milliseconds grace) = 0;
   /// B6; parts that cannot be read are absent. Nothing when the instance is gone and holds nothing.
   virtual std::optional<memory::Measured> measure(const Instance& instance) = 0;

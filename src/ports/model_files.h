@@ -18,6 +18,12 @@ struct CatalogEntry {
   std::string problem;  ///< why it cannot be used; empty = usable
 };
 
+/// What a scan found.
+struct Catalog {
+  std::vector<CatalogEntry> models;
+  std::vector<std::string> problems;  ///< "FOLDER: …": folders that are not there or cannot be read
+};
+
 /// Reads models from disk: headers only. Blocking; call on the pool.
 class ModelFiles {
  public:
@@ -26,7 +32,7 @@ class ModelFiles {
   /// `model_not_found`, `bad_model_file`, `model_incomplete`, `model_not_supported`.
   virtual Result<model::ModelDescription> describe(const std::string& path) = 0;
   /// Every model below the folders, by name; broken ones with their problem.
-  virtual std::vector<CatalogEntry> scan(const std::vector<std::string>& folders) = 0;
+  virtual Catalog scan(const std::vector<std::string>& folders) = 0;
 };
 
 }  // namespace dgxmm::ports

@@ -24,6 +24,12 @@ struct StoredEvent {
   std::string document;  ///< JSON
 };
 
+/// A plan being carried out, or carried out.
+struct StoredOperation {
+  std::int64_t id = 0;   ///< ascending, never used again
+  std::string document;  ///< JSON, written and read by the service
+};
+
 /// What survives the daemon. Calls are short writes to a local file in WAL mode; loop thread only.
 /// A write that fails throws `std::runtime_error` naming the file: nothing may go on as if it had been stored.
 class Store {
@@ -37,6 +43,11 @@ class Store {
   virtual std::int64_t add_event(const StoredEvent& event) = 0;  ///< returns its id; `event.id` is ignored
   virtual std::vector<StoredEvent> events_after(std::int64_t id, std::size_t limit) = 0;
   virtual std::int64_t last_event_id() = 0;
+
+  virtual std::int64_t add_operation(const std::string& document) = 0;  ///< returns its id
+  virtual void update_operation(const StoredOperation& operation) = 0;
+  virtual void remove_operation(std::int64_t id) = 0;
+  virtual std::vector<StoredOperation> operations() = 0;  ///< oldest first
 
   virtual void add_calibration(const memory::CalibrationRecord& record) = 0;
   virtual std::vector<memory::CalibrationRecord> calibrations() = 0;  ///< oldest first

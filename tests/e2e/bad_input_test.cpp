@@ -88,7 +88,7 @@ TEST_F(BadInput, StateFolder_OfADaemonThatRuns) {
   const Daemon daemon;
   const auto serve = run_dgxmm({"serve", "--state-dir", daemon.state_dir().string(), "--listen", "127.0.0.1:0"});
   EXPECT_EQ(serve.exit_code, 1);
-  EXPECT_THAT(serve.err, AllOf(HasSubstr("Another dgxmm daemon (pid "), HasSubstr("--state-dir")));
+  EXPECT_THAT(serve.err, AllOf(HasSubstr("another dgxmm daemon (pid "), HasSubstr("--state-dir")));
   EXPECT_EQ(daemon.get("/version").status, 200);
 }
 

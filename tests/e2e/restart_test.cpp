@@ -1,16 +1,19 @@
 // The daemon ends; what it runs does not.
 #include "e2e/support/daemon.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <csignal>
-#include <set>
+#include <filesystem>
 
 namespace dgxmm::e2e {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Restart : public EndToEnd {
  protected:
@@ -80,6 +83,49 @@ TEST_F(Restart, EndedWhileNobodyLooked_ItHasFailedAndCountsNothing) {
   daemon.start();
   ASSERT_TRUE(daemon.becomes("model", "failed"));
   EXPECT_EQ(number(daemon.document("/budget"), "committed_bytes"), 0);
+}
+
+TEST_F(Restart, EndedWithARunningEngine_TheDaemonGoesWithoutWaitingForIt) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.run(Request{.name = "model"}.deploy()).exit_code, 0);
+  EXPECT_EQ(daemon.end(), 0);
+  EXPECT_THAT(daemon.log(), AllOf(HasSubstr("engines keep running"), Not(HasSubstr("cancelled"))));
+  daemon.start();
+  expect_taken_over_or_failed(daemon);
+  EXPECT_EQ(daemon.state_of("model"), "ready");
+}
+
+TEST_F(Restart, EndedDuringAStop_TheNextDaemonGoesOnWithIt) {
+  const TempDir folder;
+  const auto deaf = folder.write("deaf", "\n");
+  const auto engine =
+      folder.write("engine", fmt::format("#!/bin/sh\ntrap '[ -e {} ] || exit' TERM\n[ \"$1\" = --help ] && exit\n"
+                                         "while :; do sleep 0.02; done\n",
+                                         deaf.string()));
+  std::filesystem::permissions(engine, std::filesystem::perms::owner_all);
+  Daemon daemon{{.flags = {"--llama-server", engine.string(), "--stop-grace-s", "600"}}};
+  ASSERT_EQ(daemon.post("/deployments", Request{.name = "model"}.body()).status, 201);
+  ASSERT_TRUE(daemon.becomes("model", "loading"));
+  const auto stop = daemon.spawn({"stop", "model"});
+  ASSERT_TRUE(daemon.becomes("model", "stopping"));
+  EXPECT_EQ(daemon.end(), 0);
+  EXPECT_THAT(daemon.log(), AllOf(HasSubstr("engines keep running"), Not(HasSubstr("cancelled"))));
+  EXPECT_EQ(daemon.engines().size(), 1U);
+  std::filesystem::remove(deaf);
+  daemon.start();
+  EXPECT_TRUE(daemon.becomes("model", "stopped"));
+  EXPECT_TRUE(daemon.engines().empty());
+}
+
+TEST_F(Restart, StoppedAndStarted_TheDeploymentHasItsPortAgain) {
+  Daemon daemon;
+  ASSERT_EQ(daemon.run(Request{.name = "model"}.deploy()).exit_code, 0);
+  const auto url = text(daemon.deployment("model"), "url");
+  EXPECT_EQ(chat(url, "model").status, 200);
+  ASSERT_EQ(daemon.run({"stop", "model"}).exit_code, 0);
+  ASSERT_EQ(daemon.run({"start", "model"}).exit_code, 0);
+  EXPECT_EQ(text(daemon.deployment("model"), "url"), url);
+  EXPECT_EQ(chat(url, "model").status, 200);
 }
 
 TEST_F(Restart, Events_NoneIsLostOrSentTwiceWhenAListenerResumes) {

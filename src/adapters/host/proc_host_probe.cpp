@@ -91,12 +91,12 @@ Result<Meminfo> ProcHostProbe::meminfo() {
   const fs::path path = root_ / "proc/meminfo";
   if (meminfo_is_virtual_) {
     return fail("meminfo_unusable",
-                "/proc/meminfo is made by lxcfs and shows a container's limit, not the host's memory.",
-                "Run dgxmm on the host, or in a container that sees the host's /proc/meminfo.", path.string());
+                "/proc/meminfo is made by lxcfs and shows a container's limit, not the host's memory",
+                "run dgxmm on the host, or in a container that sees the host's /proc/meminfo", path.string());
   }
   const auto text = read_text_file(path);
   if (!text) {
-    return fail("meminfo_unusable", fmt::format("Cannot read {}.", path.string()), "Is /proc mounted?", path.string());
+    return fail("meminfo_unusable", fmt::format("cannot read {}", path.string()), "is /proc mounted?", path.string());
   }
   return parse_meminfo(*text);
 }
@@ -117,6 +117,8 @@ std::vector<ProcessRow> ProcHostProbe::processes(std::size_t limit, const std::v
   std::ranges::sort(
       holders, [](const Holder& a, const Holder& b) { return a.held != b.held ? a.held > b.held : a.pid < b.pid; });
 
+  std::optional<Bytes> gpu;  // B7
+  if (!has_nvidia_driver()) gpu = Bytes{0};
   std::vector<ProcessRow> rows;  // B10
   for (const auto& holder : holders) {
     if (rows.size() == limit) break;
@@ -128,6 +130,7 @@ std::vector<ProcessRow> ProcHostProbe::processes(std::size_t limit, const std::v
     row.user = user_name(holder.memory.uid);
     row.held = holder.held;
     row.rss = holder.memory.rss;
+    row.gpu = gpu;
     if (const auto group = parse_proc_cgroup(read_text_file(folder / "cgroup").value_or(""))) {
       row.container = container_of(group->path);
     }

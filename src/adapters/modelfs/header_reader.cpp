@@ -29,7 +29,7 @@ struct OpenFile {
 std::unexpected<Error> system_failure(const std::filesystem::path& path, int error) {
   return fail("bad_model_file",
               fmt::format("{}: cannot be read: {}", printable(path.string()), std::generic_category().message(error)),
-              error == EACCES ? "Let the user that runs dgxmm read it." : "", path.string());
+              error == EACCES ? "let the user that runs dgxmm read it" : "", path.string());
 }
 
 Result<OpenFile> open_file(const std::filesystem::path& path) {
@@ -42,10 +42,10 @@ Result<OpenFile> open_file(const std::filesystem::path& path) {
     if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, ignored))) {
       return fail("model_incomplete",
                   fmt::format("{}: is a link to a file that is not there", printable(path.string())),
-                  "The download did not finish: start it again.", path.string());
+                  "the download did not finish: start it again", path.string());
     }
     return fail("model_not_found", fmt::format("{}: there is no such file", printable(path.string())),
-                "Check the path; `dgxmm models` lists what is in the model folders.", path.string());
+                "check the path; `dgxmm models` lists what is in the model folders", path.string());
   }
   struct stat status{};
   if (::fstat(file.descriptor.get(), &status) != 0) return system_failure(path, errno);

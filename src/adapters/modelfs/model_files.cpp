@@ -94,7 +94,7 @@ std::unexpected<Error> incomplete(const fs::path& path, std::size_t all, const s
   return fail("model_incomplete",
               fmt::format("{}: incomplete: {} of its {} files {} missing: {}", printable(path.string()), missing.size(),
                           all, missing.size() == 1 ? "is" : "are", list_some(missing)),
-              "The download did not finish: start it again.", path.string());
+              "the download did not finish: start it again", path.string());
 }
 
 /// `models--ORG--NAME` folders of a Hugging Face cache hold revisions; the one that `refs/main` names is meant.
@@ -220,7 +220,22 @@ Result<model::ModelDescription> describe_safetensors_folder(const fs::path& fold
   return model::describe_safetensors(folder.string(), folder_name(folder), *config, hasher.digest(), parts);
 }
 
+/// Why the names in a folder cannot be read; no error when they can.
+std::error_code reading_error(const fs::path& folder) {
+  std::error_code error;
+  const fs::directory_iterator opened{folder, error};
+  return error;
+}
+
+std::string cannot_be_read(const fs::path& folder, const std::error_code& error) {
+  return fmt::format("{}: cannot be read: {}", printable(folder.string()), error.message());
+}
+
 Result<model::ModelDescription> describe_folder(const fs::path& folder) {
+  if (const auto error = reading_error(folder)) {
+    return fail("bad_model_file", cannot_be_read(folder, error),
+                error == std::errc::permission_denied ? "let the user that runs dgxmm read it" : "", folder.string());
+  }
   const auto names = names_in(folder);
   if (holds_safetensors(names)) return describe_safetensors_folder(folder);
   const auto sets = gguf_sets_in(folder, names);
@@ -230,16 +245,23 @@ Result<model::ModelDescription> describe_folder(const fs::path& folder) {
     for (const auto& set : sets) stems.push_back(set.stem);
     return fail("model_not_found",
                 fmt::format("{}: holds {} models: {}", printable(folder.string()), sets.size(), list_some(stems)),
-                "Name the file of one of them.", folder.string());
+                "name the file of one of them", folder.string());
   }
   if (std::ranges::find(names, "adapter_config.json") != names.end()) {
     return fail("model_not_supported", fmt::format("{}: this is an adapter, not a model", printable(folder.string())),
-                "Name the model that it adapts.", folder.string());
+                "name the model that it adapts", folder.string());
   }
   if (std::ranges::find(names, "config.json") != names.end()) return describe_safetensors_folder(folder);
   if (const auto revision = chosen_revision(folder)) return describe_folder(*revision);
   return fail("model_not_found", fmt::format("{}: holds no model", printable(folder.string())),
-              "Name a GGUF file, or a folder with config.json and safetensors.", folder.string());
+              "name a GGUF file, or a folder with config.json and safetensors", folder.string());
+}
+
+/// Without "." and trailing slashes, so that the last name is the folder's.
+fs::path tidied(const std::string& path) {
+  auto result = fs::path{path}.lexically_normal();
+  if (!result.has_filename() && result.has_parent_path() && result != result.root_path()) result = result.parent_path();
+  return result;
 }
 
 /// One walk over all folders of a scan.
@@ -248,6 +270,10 @@ class Scan {
   void folder(const fs::path& path, int depth) {
     const auto identity = identity_of(path);
     if (depth > kMaxDepth || !identity || !folders_.insert(*identity).second) return;
+    if (const auto error = reading_error(path)) {
+      problems_.push_back(cannot_be_read(path, error));
+      return;
+    }
     const auto names = names_in(path);
     entries_ += names.size();
     if (entries_ > kMaxEntries) return;
@@ -265,9 +291,18 @@ class Scan {
     }
   }
 
-  std::vector<ports::CatalogEntry> take() {
+  /// One of the folders that were named: that it is missing is worth a word.
+  void root(const std::string& named) {
+    if (auto problem = folder_problem(named)) {
+      problems_.push_back(std::move(*problem));
+    } else {
+      folder(tidied(named), 0);
+    }
+  }
+
+  ports::Catalog take() {
     std::ranges::sort(found_, {}, [](const auto& entry) { return std::pair{entry.name, entry.path}; });
-    return std::move(found_);
+    return {.models = std::move(found_), .problems = std::move(problems_)};
   }
 
  private:
@@ -323,14 +358,8 @@ class Scan {
   std::set<Identity> files_;
   std::size_t entries_ = 0;
   std::vector<ports::CatalogEntry> found_;
+  std::vector<std::string> problems_;
 };
-
-/// Without "." and trailing slashes, so that the last name is the folder's.
-fs::path tidied(const std::string& path) {
-  auto result = fs::path{path}.lexically_normal();
-  if (!result.has_filename() && result.has_parent_path() && result != result.root_path()) result = result.parent_path();
-  return result;
-}
 
 }  // namespace
 
@@ -341,10 +370,18 @@ Result<model::ModelDescription> FileSystemModels::describe(const std::string& pa
   return description;
 }
 
-std::vector<ports::CatalogEntry> FileSystemModels::scan(const std::vector<std::string>& folders) {
+ports::Catalog FileSystemModels::scan(const std::vector<std::string>& folders) {
   Scan scan;
-  for (const auto& folder : folders) scan.folder(tidied(folder), 0);
+  for (const auto& folder : folders) scan.root(folder);
   return scan.take();
+}
+
+std::optional<std::string> folder_problem(const std::string& folder) {
+  const auto error = reading_error(folder);
+  if (!error) return std::nullopt;
+  if (error == std::errc::no_such_file_or_directory) return printable(folder) + ": does not exist";
+  if (error == std::errc::not_a_directory) return printable(folder) + ": is not a folder";
+  return cannot_be_read(folder, error);
 }
 
 }  // namespace dgxmm::modelfs

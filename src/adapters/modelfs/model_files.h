@@ -2,6 +2,7 @@
 #include "base/result.h"
 #include "ports/model_files.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,10 @@ class FileSystemModels final : public ports::ModelFiles {
   /// Also takes a folder with one GGUF model, and the `models--ORG--NAME` folder of a Hugging Face cache.
   Result<model::ModelDescription> describe(const std::string& path) override;
   /// Follows links to folders, each folder once; a model that several links lead to is listed once.
-  std::vector<ports::CatalogEntry> scan(const std::vector<std::string>& folders) override;
+  ports::Catalog scan(const std::vector<std::string>& folders) override;
 };
+
+/// Why a folder cannot be searched: "FOLDER: does not exist", "FOLDER: cannot be read: …"; absent when it can.
+std::optional<std::string> folder_problem(const std::string& folder);
 
 }  // namespace dgxmm::modelfs

@@ -173,13 +173,14 @@ void MemoryCgroups::remove(const Group& group) const {
   ::rmdir(folder(group.path).c_str());
 }
 
-std::vector<Group> MemoryCgroups::groups() const {
+std::vector<Group> MemoryCgroups::groups(std::string_view prefix) const {
   std::vector<Group> found;
   for (const auto& parent : parents_) {
     std::error_code ended;
     for (fs::directory_iterator entry{folder(parent), ended}, end; !ended && entry != end; entry.increment(ended)) {
-      if (!entry->is_directory(ended)) continue;
-      found.push_back({.version = host_->version, .path = parent + "/" + entry->path().filename().string()});
+      const std::string name = entry->path().filename().string();
+      if (!name.starts_with(prefix) || !entry->is_directory(ended)) continue;
+      found.push_back({.version = host_->version, .path = parent + "/" + name});
     }
   }
   return found;
@@ -190,8 +191,8 @@ std::string MemoryCgroups::name_of(const Group& group) const {
   return folder_name.substr(0, folder_name.rfind('-'));
 }
 
-void MemoryCgroups::remove_leftovers() const {
-  for (const auto& group : groups()) remove(group);
+void MemoryCgroups::remove_leftovers(std::string_view prefix) const {
+  for (const auto& group : groups(prefix)) remove(group);
 }
 
 }  // namespace dgxmm::process

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dgxmm::process {
@@ -45,14 +46,15 @@ class MemoryCgroups {
   [[nodiscard]] std::optional<host::CgroupMemory> read(const Group& group) const;
   /// Every process of the group and of the groups in it.
   [[nodiscard]] std::vector<std::int64_t> members(const Group& group) const;
-  /// Every group that was made here and still exists.
-  [[nodiscard]] std::vector<Group> groups() const;
+  /// Every group that was made here, for a name that begins with `prefix`, and still exists.
+  [[nodiscard]] std::vector<Group> groups(std::string_view prefix) const;
   /// What `create` was given for this group.
   [[nodiscard]] std::string name_of(const Group& group) const;
   /// Removes it if it is empty: the kernel refuses otherwise.
   void remove(const Group& group) const;
-  /// Removes the empty groups that earlier daemons left behind.
-  void remove_leftovers() const;
+  /// Removes the empty ones of these groups. Those of another daemon's engines are not ours to remove: an empty group
+  /// may be about to be entered, or hold the proof of a kill.
+  void remove_leftovers(std::string_view prefix) const;
 
  private:
   [[nodiscard]] std::filesystem::path folder(std::string_view path) const;

@@ -61,8 +61,8 @@ bool write_all(const FileDescriptor& file, std::string_view bytes) {
 }
 
 auto unusable(const fs::path& log, std::string_view doing) {
-  return fail("log_unusable", fmt::format("Cannot {} {}: {}.", doing, log.string(), std::strerror(errno)),
-              "Check the permissions and the free space of its folder.", log.string());
+  return fail("log_unusable", fmt::format("cannot {} {}: {}", doing, log.string(), std::strerror(errno)),
+              "check the permissions and the free space of its folder", log.string());
 }
 
 /// The lines of the last MiB of one file.

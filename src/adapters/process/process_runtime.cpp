@@ -18,6 +18,8 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <functional>
+#include <list>
 #include <memory>
 #include <string_view>
 #include <sys/wait.h>
@@ -55,6 +57,10 @@ Error launch_error(const std::string& executable, const LaunchFailure& failure, 
           failure.error == EACCES ? "Make the file executable for the user that runs dgxmm." : "", executable};
 }
 
+Error shutting_down() {
+  return {"shutting_down", "dgxmm is shutting down.", "The next `dgxmm serve` goes on from here.", {}};
+}
+
 /// A pipe or a pidfd on the loop, with a deadline for all that is done with it.
 class TimedDescriptor {
  public:
@@ -68,12 +74,10 @@ class TimedDescriptor {
     state_->timer.expires_at(when);
     // Shared: the handler may already be on its way when this object goes.
     state_->timer.async_wait([state = state_](const boost::system::error_code& cancelled) {
-      if (cancelled) return;
-      state->expired = true;
-      boost::system::error_code ignored;
-      state->descriptor.cancel(ignored);
+      if (!cancelled) state->expire();
     });
   }
+  void expire_now() { state_->expire(); }
   [[nodiscard]] bool expired() const { return state_->expired; }
 
   /// How many bytes arrived; 0 at the end and at the deadline.
@@ -97,6 +101,11 @@ class TimedDescriptor {
  private:
   struct State {
     State(asio::io_context& loop, int file) : descriptor(loop, file), timer(loop) {}
+    void expire() {
+      expired = true;
+      boost::system::error_code ignored;
+      descriptor.cancel(ignored);
+    }
     asio::posix::stream_descriptor descriptor;
     asio::steady_timer timer;
     bool expired = false;
@@ -117,14 +126,44 @@ Group group_of(const ports::Instance& instance) {
 
 }  // namespace
 
+struct ProcessRuntime::Waits {
+  bool over = false;
+  std::list<std::function<void()>> ends;
+};
+
+/// A wait that `end_waits` ends. The list is shared: a task that was given up may go after the runtime.
+class ProcessRuntime::Listed {
+ public:
+  Listed(std::shared_ptr<Waits> waits, std::function<void()> end)
+      : waits_(std::move(waits)),
+        place_(waits_->ends.insert(waits_->ends.end(), std::move(end))) {
+    if (waits_->over) (*place_)();
+  }
+  ~Listed() { waits_->ends.erase(place_); }
+  Listed(const Listed&) = delete;
+  Listed& operator=(const Listed&) = delete;
+
+ private:
+  std::shared_ptr<Waits> waits_;
+  std::list<std::function<void()>>::iterator place_;
+};
+
 ProcessRuntime::ProcessRuntime(asio::io_context& loop, ProcessRuntimeOptions options)
     : loop_(loop),
       options_(std::move(options)),
-      cgroups_(options_.root, options_.cgroup_parent) {}
+      cgroups_(options_.root, options_.cgroup_parent),
+      waits_(std::make_shared<Waits>()) {}
+
+void ProcessRuntime::end_waits() {
+  waits_->over = true;
+  for (const auto& end : waits_->ends) end();
+}
 
 ports::Task<> ProcessRuntime::pause(milliseconds duration) {
   asio::steady_timer timer{loop_, duration};
-  co_await timer.async_wait(asio::use_awaitable);
+  const Listed listed{waits_, [&timer] { timer.expires_at(steady_clock::time_point::min()); }};
+  boost::system::error_code ignored;
+  co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
 ports::Task<bool> ProcessRuntime::ends_before(FileDescriptor pidfd, steady_clock::time_point when) {
@@ -137,7 +176,7 @@ ports::Task<bool> ProcessRuntime::ends_before(FileDescriptor pidfd, steady_clock
 ports::Task<Result<ports::Instance>> ProcessRuntime::start(ports::InstanceSpec spec) {
   if (spec.arguments.empty()) co_return fail("start_failed", "The engine's command line is empty.");
   // Not earlier: until the daemon has asked what became of its engines, an empty group may hold the proof of a kill.
-  if (!std::exchange(leftovers_removed_, true)) cgroups_.remove_leftovers();
+  if (!std::exchange(leftovers_removed_, true)) cgroups_.remove_leftovers(options_.owned_prefix);
   auto group = cgroups_.create(spec.name);
   auto started = co_await launch(spec, group);
   if (started || !group) co_return started;
@@ -228,6 +267,7 @@ ports::Task<Result<std::string>> ProcessRuntime::output_of(std::vector<std::stri
   {
     TimedDescriptor pipe{loop_, std::move(output.read)};
     pipe.expire_at(give_up_at);
+    const Listed listed{waits_, [&pipe] { pipe.expire_now(); }};
     std::string piece(kOutputLimitBytes / 16, '\0');
     while (text.size() < kOutputLimitBytes) {
       const std::size_t got = co_await pipe.read(piece.data(), std::min(piece.size(), kOutputLimitBytes - text.size()));
@@ -244,6 +284,7 @@ ports::Task<Result<std::string>> ProcessRuntime::output_of(std::vector<std::stri
   ::kill(-spawned.pid, SIGKILL);
   co_await ends_before(open_pidfd(spawned.pid), steady_clock::now() + options_.kill_limit);
   ::waitpid(spawned.pid, nullptr, WNOHANG);
+  if (waits_->over) co_return fail(shutting_down());
   if (expired) {
     co_return fail("deadline_exceeded", fmt::format("{} did not end within {} ms.", executable, deadline.count()), {},
                    executable);
@@ -273,10 +314,11 @@ std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_owned(
     instance.cgroup_version = group.version;
     found.emplace_back(name, std::move(instance));
   };
-  for (const auto& group : cgroups_.groups()) {
+  for (const auto& group : cgroups_.groups(options_.owned_prefix)) {
     if (const auto first = first_process(cgroups_.members(group))) add(cgroups_.name_of(group), *first, group);
   }
   for (const auto& [name, process] : marked_processes()) {
+    if (!name.starts_with(options_.owned_prefix)) continue;
     const bool known = std::ranges::any_of(found, [&](const auto& owned) { return owned.second.pid == process.pid; });
     if (!known) add(name, process, {});
   }
@@ -284,13 +326,15 @@ std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_owned(
 }
 
 ports::Task<ports::ExitStatus> ProcessRuntime::wait(ports::Instance instance) {
-  while (presence(instance) == ports::Presence::unreachable) co_await pause(kLongestPause);
+  while (presence(instance) == ports::Presence::unreachable && !waits_->over) co_await pause(kLongestPause);
   const auto pidfd = open_verified(instance);
   if (pidfd) {
     // Asio closes what it watches; the handle is needed again afterwards.
     TimedDescriptor watched{loop_, FileDescriptor{::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0)}};
+    const Listed listed{waits_, [&watched] { watched.expire_now(); }};
     co_await watched.readable();
   }
+  if (waits_->over) co_return ports::ExitStatus{};
   co_return collect(instance, pidfd);
 }
 
@@ -321,7 +365,7 @@ ports::Task<Result<void>> ProcessRuntime::stop(ports::Instance instance, millise
   const auto kill_at = steady_clock::now() + grace;
   const auto give_up_at = kill_at + options_.kill_limit;
   auto pause_for = kShortestPause;
-  while (presence(instance) == ports::Presence::unreachable && steady_clock::now() < give_up_at) {
+  while (presence(instance) == ports::Presence::unreachable && steady_clock::now() < give_up_at && !waits_->over) {
     co_await pause(kLongestPause);
   }
   const auto first = open_verified(instance);
@@ -349,6 +393,7 @@ ports::Task<Result<void>> ProcessRuntime::stop(ports::Instance instance, millise
       asked_the_rest = true;
       signal_members(instance, SIGTERM);
     }
+    if (waits_->over) co_return fail(shutting_down());
     co_await pause(pause_for);
     pause_for = std::min(pause_for * 2, kLongestPause);
     if (steady_clock::now() < kill_at) {

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +27,8 @@ struct ProcessRuntimeOptions {
   std::filesystem::path root = "/";
   /// Where the engines' cgroups are made, below the mount; by default the best place that this host allows.
   std::optional<std::string> cgroup_parent;
+  /// What the name of every instance of this daemon begins with. Others on this host belong to other daemons.
+  std::string owned_prefix;
   /// This host may hold GPU memory that only NVML can see: then the GPU part is unknown, else it is 0 (B7).
   bool gpu_possible = true;
   /// How long a killed process may take to disappear.
@@ -50,7 +53,12 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   std::vector<std::int64_t> pids(const ports::Instance& instance) override;
   void forget(const ports::Instance& instance) override;
 
+  /// For the moment the loop stops: whatever waits for an engine returns at once, from now on. The engines go on.
+  void end_waits();
+
  private:
+  struct Waits;
+  class Listed;
   using Ended = std::pair<ports::Instance, ports::ExitStatus>;
 
   ports::Task<Result<ports::Instance>> launch(ports::InstanceSpec spec, std::optional<Group> group);
@@ -62,6 +70,7 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   boost::asio::io_context& loop_;
   ProcessRuntimeOptions options_;
   MemoryCgroups cgroups_;
+  std::shared_ptr<Waits> waits_;
   bool leftovers_removed_ = false;
   Ring<Ended> ended_{64};  // a child's status can be fetched only once, and its group may be gone when it is asked for
 };

@@ -1,13 +1,18 @@
 #include "adapters/settings/settings_file.h"
 
+#include "base/masking.h"
+
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <system_error>
+#include <unistd.h>
 
 namespace dgxmm::settings_file {
 namespace {
@@ -93,6 +98,31 @@ std::vector<settings::Assignment> read_environment() {
     assignments.push_back(std::move(assignment));
   }
   return assignments;
+}
+
+std::vector<std::string> mistyped_variables() {
+  constexpr std::string_view kPrefix = "DGXMM_";
+  std::vector<std::string> warnings;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view variable{*entry};
+    const auto name = variable.substr(0, variable.find('='));
+    if (!name.starts_with(kPrefix)) continue;
+    std::string setting{name.substr(kPrefix.size())};
+    std::ranges::transform(setting, setting.begin(),
+                           [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
+    const auto meant = settings::nearest_name(setting);
+    if (!meant || settings::environment_name(*meant) == name) continue;
+    warnings.push_back(fmt::format("{} is no setting: did you mean {}?", printable(name),
+                                   settings::environment_name(*meant)));
+  }
+  std::ranges::sort(warnings);
+  return warnings;
+}
+
+bool readable_by_others(const std::string& path) {
+  std::error_code error;
+  const auto permissions = std::filesystem::status(path, error).permissions();
+  return !error && (permissions & std::filesystem::perms::others_read) != std::filesystem::perms::none;
 }
 
 std::string default_path() {

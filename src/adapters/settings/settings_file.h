@@ -14,6 +14,13 @@ Result<std::vector<settings::Assignment>> read_file(const std::string& path);
 /// The assignments of the environment: DGXMM_<NAME> for each setting; lists are separated by ':'.
 std::vector<settings::Assignment> read_environment();
 
+/// A sentence for each variable DGXMM_<…> that is no setting but looks like a mistyped one. Others are left alone: tools
+/// and engines use that beginning too.
+std::vector<std::string> mistyped_variables();
+
+/// Users other than its owner and group may read that file.
+bool readable_by_others(const std::string& path);
+
 /// $XDG_CONFIG_HOME/dgxmm/settings.toml, else ~/.config/dgxmm/settings.toml, else /etc/dgxmm/settings.toml; empty when
 /// none of them exists.
 std::string default_path();

@@ -10,7 +10,7 @@ namespace dgxmm::store {
 namespace {
 
 // AUTOINCREMENT: a number is given once, also when the newest row was removed.
-constexpr std::array<const char*, 1> kSteps{R"sql(
+constexpr std::array<const char*, 2> kSteps{R"sql(
 CREATE TABLE deployments (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL,
@@ -44,6 +44,12 @@ CREATE TABLE oom_floors (
   recorded_at_ms INTEGER NOT NULL,
   PRIMARY KEY (fingerprint, configuration_key)
 ) STRICT, WITHOUT ROWID;
+)sql",
+                                            R"sql(
+CREATE TABLE operations (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  document TEXT NOT NULL
+) STRICT;
 )sql"};
 
 }  // namespace

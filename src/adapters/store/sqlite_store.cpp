@@ -29,11 +29,11 @@ constexpr mode_t kFileMode = 0600;
 constexpr int kBusyTimeoutMs = 2000;
 constexpr std::int64_t kPruneEvery = 500;
 constexpr std::string_view kFolderHint =
-    "Give a folder that this user may write to and that has space, with --state-dir or `state_dir` in the settings.";
+    "give a folder that this user may write to and that has space, with --state-dir or `state_dir` in the settings";
 
 Error unusable(const fs::path& path, std::string_view reason) {
-  return {"state_unusable", fmt::format("Cannot keep state in {}: {}.", path.string(), reason),
-          std::string{kFolderHint}, path.string()};
+  return {"state_unusable", fmt::format("cannot keep state in {}: {}", path.string(), reason), std::string{kFolderHint},
+          path.string()};
 }
 
 Error unusable_by_errno(const fs::path& path) { return unusable(path, std::strerror(errno)); }
@@ -59,10 +59,10 @@ Result<FileDescriptor> lock_folder(const fs::path& folder) {
     if (errno != EWOULDBLOCK) return fail(unusable_by_errno(path));
     std::string pid = read_text_file(path).value_or("");
     while (!pid.empty() && pid.back() == '\n') pid.pop_back();
-    return fail("state_in_use",
-                fmt::format("Another dgxmm daemon (pid {}) uses the state folder {}.", pid.empty() ? "?" : pid,
-                            folder.string()),
-                "Stop it, or give this one a folder of its own with --state-dir.", folder.string());
+    return fail(
+        "state_in_use",
+        fmt::format("another dgxmm daemon (pid {}) uses the state folder {}", pid.empty() ? "?" : pid, folder.string()),
+        "stop it, or give this one a folder of its own with --state-dir", folder.string());
   }
   const std::string pid = fmt::format("{}\n", ::getpid());
   if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), pid.data(), pid.size(), 0) != std::ssize(pid)) {
@@ -74,9 +74,9 @@ Result<FileDescriptor> lock_folder(const fs::path& folder) {
 Error describe(const SQLite::Exception& problem, const fs::path& file) {
   const int code = problem.getErrorCode();
   if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
-    return {"state_corrupt", fmt::format("The state in {} is damaged: {}.", file.string(), problem.what()),
-            "Move the file away (with its -wal and -shm) to start afresh; engines that still run have to be stopped by "
-            "hand then.",
+    return {"state_corrupt", fmt::format("the state in {} is damaged: {}", file.string(), problem.what()),
+            "move the file away (with its -wal and -shm) to start afresh; engines that still run have to be stopped by "
+            "hand then",
             file.string()};
   }
   return unusable(file, problem.what());
@@ -102,7 +102,7 @@ auto naming(const std::string& file, Work work) {
   try {
     return work();
   } catch (const SQLite::Exception& problem) {
-    throw std::runtime_error(fmt::format("Cannot use {}: {}. {}", file, problem.what(), kFolderHint));
+    throw std::runtime_error(fmt::format("cannot use {}: {}; {}", file, problem.what(), kFolderHint));
   }
 }
 
@@ -121,9 +121,9 @@ Result<std::unique_ptr<ports::Store>> SqliteStore::open(const fs::path& folder) 
     auto database = open_database(file);
     if (const auto known = std::ssize(migration_steps()); database_version(*database) > known) {
       return fail("state_newer",
-                  fmt::format("{} was written by a newer dgxmm (version {} of its tables, this one knows {}).",
+                  fmt::format("{} was written by a newer dgxmm (version {} of its tables, this one knows {})",
                               file.string(), database_version(*database), known),
-                  "Install that version again, or give another folder with --state-dir.", file.string());
+                  "install that version again, or give another folder with --state-dir", file.string());
     }
     migrate(*database, migration_steps());
     return std::unique_ptr<ports::Store>{new SqliteStore{std::move(*lock), std::move(database), file.string()}};
@@ -219,6 +219,43 @@ std::vector<ports::StoredEvent> SqliteStore::events_after(std::int64_t id, std::
 std::int64_t SqliteStore::last_event_id() {
   return naming(file_, [&] {
     return static_cast<std::int64_t>(database_->execAndGet("SELECT coalesce(max(id), 0) FROM events").getInt64());
+  });
+}
+
+std::int64_t SqliteStore::add_operation(const std::string& document) {
+  return naming(file_, [&] {
+    SQLite::Statement insert{*database_, "INSERT INTO operations (document) VALUES (?)"};
+    SQLite::bind(insert, document);
+    insert.exec();
+    return static_cast<std::int64_t>(database_->getLastInsertRowid());
+  });
+}
+
+void SqliteStore::update_operation(const ports::StoredOperation& operation) {
+  const int changed = naming(file_, [&] {
+    SQLite::Statement update{*database_, "UPDATE operations SET document = ? WHERE id = ?"};
+    SQLite::bind(update, operation.document, operation.id);
+    return update.exec();
+  });
+  if (changed == 0) throw std::runtime_error(fmt::format("{} has no operation {}.", file_, operation.id));
+}
+
+void SqliteStore::remove_operation(std::int64_t id) {
+  naming(file_, [&] {
+    SQLite::Statement remove{*database_, "DELETE FROM operations WHERE id = ?"};
+    SQLite::bind(remove, id);
+    remove.exec();
+  });
+}
+
+std::vector<ports::StoredOperation> SqliteStore::operations() {
+  return naming(file_, [&] {
+    std::vector<ports::StoredOperation> found;
+    SQLite::Statement rows{*database_, "SELECT id, document FROM operations ORDER BY id"};
+    while (rows.executeStep()) {
+      found.push_back({.id = rows.getColumn(0).getInt64(), .document = rows.getColumn(1).getString()});
+    }
+    return found;
   });
 }
 

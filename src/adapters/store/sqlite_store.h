@@ -35,6 +35,11 @@ class SqliteStore final : public ports::Store {
   std::vector<ports::StoredEvent> events_after(std::int64_t id, std::size_t limit) override;
   std::int64_t last_event_id() override;
 
+  std::int64_t add_operation(const std::string& document) override;
+  void update_operation(const ports::StoredOperation& operation) override;
+  void remove_operation(std::int64_t id) override;
+  std::vector<ports::StoredOperation> operations() override;
+
   void add_calibration(const memory::CalibrationRecord& record) override;
   std::vector<memory::CalibrationRecord> calibrations() override;
   void put_oom_floor(const memory::OomFloor& floor) override;

@@ -3,7 +3,12 @@
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
 #include <sys/resource.h>
+#include <system_error>
+#include <unistd.h>
 
 namespace dgxmm::system {
 
@@ -16,6 +21,20 @@ void allow_many_descriptors() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kEnough) return;
   limit.rlim_cur = std::min(limit.rlim_max, kEnough);
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+bool program_exists(const std::string& program) {
+  const auto can_run = [](const std::string& path) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+  };
+  if (program.find('/') != std::string::npos) return can_run(program);
+  const char* path = std::getenv("PATH");
+  std::istringstream folders{path == nullptr ? "" : path};
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (can_run((folder.empty() ? "." : folder) + "/" + program)) return true;
+  }
+  return false;
 }
 
 }  // namespace dgxmm::system

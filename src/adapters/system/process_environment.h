@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 
 namespace dgxmm::system {
 
@@ -8,5 +9,8 @@ void notify_stopping();
 
 /// Raises the soft limit of open descriptors: each listener to events is one, and 1,024 are the usual default.
 void allow_many_descriptors();
+
+/// A program that can be run: a path, or a name on the PATH.
+bool program_exists(const std::string& program);
 
 }  // namespace dgxmm::system

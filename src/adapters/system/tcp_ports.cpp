@@ -11,6 +11,22 @@
 
 namespace dgxmm::system {
 
+namespace {
+
+/// Every socket of ours has the option off once it is bound: who else binds the port then fails, whatever they set.
+bool bind_to(int socket, const sockaddr_in& address) {
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  if (::bind(socket, generic, sizeof address) == 0) return true;
+  if (errno != EADDRINUSE || address.sin_port == 0) return false;
+  // Closed connections of an engine keep its port in TIME_WAIT for a minute. That does not count: the next engine binds
+  // it all the same, with this option. A port on which somebody listens stays taken. Not seen is one who has bound the
+  // port with the option and not listened yet.
+  const auto set_reuse = [socket](int on) { return ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); };
+  return set_reuse(1) == 0 && ::bind(socket, generic, sizeof address) == 0 && set_reuse(0) == 0;
+}
+
+}  // namespace
+
 HeldTcpPorts::~HeldTcpPorts() {
   for (const auto& [port, socket] : sockets_) ::close(socket);
 }
@@ -23,9 +39,7 @@ Result<std::uint16_t> HeldTcpPorts::hold(std::optional<std::uint16_t> wanted) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(wanted.value_or(0));
   socklen_t length = sizeof address;
-  // SO_REUSEADDR stays off: a port in TIME_WAIT is taken for the engine too, which then would fail to bind it.
-  if (::bind(socket, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+  if (!bind_to(socket, address) || ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
     const auto reason = std::string{std::strerror(errno)};
     ::close(socket);
     return fail("port_taken", fmt::format("port {} cannot be used: {}", wanted.value_or(0), reason),

@@ -6,9 +6,10 @@
 #include "app/api/views.h"
 #include "app/dto/convert.h"
 #include "app/dto/dto_json.h"
-#include "base/log.h"
+#include "base/masking.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -52,11 +53,25 @@ Result<T> read_body(const HttpRequest& request) {
   return json::decode<T>(*parsed, json::Unknown::reject);
 }
 
+Error nameless_label() { return {"bad_field", "labels: a label needs a name", {}, "labels"}; }
+
+Result<engine::DeployRequest> read_deploy_request(const HttpRequest& request) {
+  auto result = read_body<engine::DeployRequest>(request);
+  if (result && result->labels.contains("")) return fail(nameless_label());
+  return result;
+}
+
 std::optional<std::int64_t> read_number(std::string_view text) {
   std::int64_t number = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
   if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+std::string labels_text(const std::map<std::string, std::string>& labels) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : labels) words.push_back(name + "=" + value);
+  return words.empty() ? "no labels" : fmt::format("labels {}", fmt::join(words, " "));
 }
 
 HttpResponse refusal(std::string code, const service::PlanSet& set) {
@@ -82,7 +97,7 @@ class Api final : public ports::HttpHandler {
 
   Task<HttpResponse> handle(HttpRequest request) override {
     if (const auto denied = check_access(request, service_.settings)) co_return problem(*denied);
-    const auto method = request.method == "HEAD" ? std::string{"GET"} : request.method;
+    const auto method = request.method;  // a HEAD comes as a GET, and the server leaves the body out
     std::string allowed;
     for (const auto& route : kRoutes) {
       auto parameters = match(route.pattern, request.path);
@@ -146,6 +161,16 @@ class Api final : public ports::HttpHandler {
                          "`dgxmm ps --all` lists them", "id"});
   }
 
+  /// "stop it first", and with which ids those of its name that have ended can be removed.
+  std::string removal_hint(const service::Deployment& running) {
+    std::vector<std::int64_t> ended;
+    for (const auto* other : service_.table.all()) {
+      if (other->name == running.name && deployment::is_final(other->state)) ended.push_back(other->id.value);
+    }
+    if (ended.empty()) return "stop it first";
+    return fmt::format("stop it first; those of that name that have ended have the ids {}", fmt::join(ended, ", "));
+  }
+
   // --- the daemon itself
 
   Task<HttpResponse> healthz(Call) {
@@ -200,9 +225,10 @@ class Api final : public ports::HttpHandler {
   // --- models and estimates
 
   Task<HttpResponse> models(Call) {
-    dto::Models result{.folders = service_.settings.model_folders, .models = {}};
-    const auto entries = co_await service_.estimates.catalog();
-    for (const auto& entry : entries) {
+    dto::Models result{.folders = service_.settings.model_folders, .models = {}, .warnings = {}};
+    auto found = co_await service_.estimates.catalog();
+    result.warnings = std::move(found.problems);
+    for (const auto& entry : found.models) {
       result.models.push_back({entry.name, entry.path, dto::word(entry.format), entry.architecture, entry.quantization,
                                entry.base_model, entry.size, entry.training_context, entry.problem});
     }
@@ -210,7 +236,7 @@ class Api final : public ports::HttpHandler {
   }
 
   Task<HttpResponse> fit(Call call) {
-    auto request = read_body<engine::DeployRequest>(call.request);
+    auto request = read_deploy_request(call.request);
     if (!request) co_return problem(request.error());
     const auto prepared = co_await service_.estimates.prepare(std::move(*request));
     if (!prepared) co_return problem(prepared.error());
@@ -231,7 +257,7 @@ class Api final : public ports::HttpHandler {
   }
 
   Task<HttpResponse> deploy(Call call) {
-    auto request = read_body<engine::DeployRequest>(call.request);
+    auto request = read_deploy_request(call.request);
     if (!request) co_return problem(request.error());
     const auto decision = co_await service_.admission.admit(std::move(*request));
     if (!decision) co_return problem(decision.error());
@@ -250,17 +276,29 @@ class Api final : public ports::HttpHandler {
   Task<HttpResponse> change_deployment(Call call) {
     const auto change = read_body<dto::DeploymentChange>(call.request);
     if (!change) co_return problem(change.error());
+    if (change->labels && change->labels->contains("")) co_return problem(nameless_label());
     const auto* deployment = find(call);
     if (deployment == nullptr) co_return no_such_deployment(call);
     auto changed = *deployment;
-    if (change->priority) changed.priority = *change->priority;
-    if (change->pinned) changed.pinned = *change->pinned;
-    if (change->labels) changed.labels = *change->labels;
-    service_.table.replace(std::move(changed));
-    service_.events.publish("deployment.changed", deployment->id,
-                            fmt::format("{}: priority {}, {}", deployment->name, deployment->priority,
-                                        deployment->pinned ? "pinned" : "not pinned"),
-                            {{"name", deployment->name}});
+    std::vector<std::string> changes;
+    if (change->priority && *change->priority != changed.priority) {
+      changed.priority = *change->priority;
+      changes.push_back(fmt::format("priority {}", changed.priority));
+    }
+    if (change->pinned && *change->pinned != changed.pinned) {
+      changed.pinned = *change->pinned;
+      changes.emplace_back(changed.pinned ? "pinned" : "not pinned");
+    }
+    if (change->labels && *change->labels != changed.labels) {
+      changed.labels = *change->labels;
+      changes.push_back(printable(labels_text(changed.labels)));
+    }
+    if (!changes.empty()) {
+      service_.table.replace(std::move(changed));
+      service_.events.publish("deployment.changed", deployment->id,
+                              fmt::format("{}: {}", deployment->name, fmt::join(changes, ", ")),
+                              {{"name", deployment->name}});
+    }
     co_return document(deployment_view(service_, *deployment));
   }
 
@@ -270,7 +308,7 @@ class Api final : public ports::HttpHandler {
     if (!deployment::is_final(deployment->state)) {
       co_return problem(Error{"already_running",
                               fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)),
-                              "stop it first", "id"});
+                              removal_hint(*deployment), "id"});
     }
     const auto id = deployment->id;
     service_.table.remove(id);
@@ -322,7 +360,7 @@ class Api final : public ports::HttpHandler {
   // --- plans
 
   Task<HttpResponse> make_plans(Call call) {
-    auto request = read_body<engine::DeployRequest>(call.request);
+    auto request = read_deploy_request(call.request);
     if (!request) co_return problem(request.error());
     const auto set = co_await service_.admission.plan(std::move(*request));
     if (!set) co_return problem(set.error());
@@ -369,6 +407,11 @@ class Api final : public ports::HttpHandler {
     const auto given = header != call.request.headers.end() ? header->second
                        : query != call.request.query.end()  ? query->second
                                                             : std::string{};
+    if (const auto tail = call.request.query.find("tail"); given.empty() && tail != call.request.query.end()) {
+      const auto number = read_number(tail->second);
+      if (!number || *number < 0) co_return problem(Error{"bad_field", "tail: expected a whole number", {}, "tail"});
+      last_id -= std::min(*number, last_id);  // ids have no gaps
+    }
     if (!given.empty()) {
       const auto number = read_number(given);
       if (!number || *number < 0)

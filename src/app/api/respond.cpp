@@ -87,9 +87,10 @@ ports::HttpResponse problem(const Error& error) {
 }
 
 ports::HttpResponse problem(dto::Problem document) {
-  if (document.title.empty()) document.title = title_of(static_cast<int>(document.status));
-  auto response = text_response(static_cast<int>(document.status), json::encode(document), "application/problem+json");
-  if (document.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  const auto status = static_cast<int>(document.status.value_or(500));
+  if (document.title.empty()) document.title = title_of(status);
+  auto response = text_response(status, json::encode(document), "application/problem+json");
+  if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }
 

@@ -2,7 +2,6 @@
 
 #include "app/api/views.h"
 #include "app/dto/dto_json.h"
-#include "base/masking.h"
 
 #include <fmt/format.h>
 
@@ -81,7 +80,9 @@ class LogStream final : public ports::BodyStream {
     while (!service_.loop.stopping()) {
       const auto* deployment = service_.table.find(id_);
       const bool ended = deployment == nullptr || deployment::is_final(deployment->state);
-      for (const auto& line : follower_->read_new()) pending_ += printable(mask_text(line)) + "\n";
+      for (const auto& line : follower_->read_new()) {
+        if (const auto shown = service::Supervisor::shown_line(line)) pending_ += *shown + "\n";
+      }
       if (!pending_.empty()) co_return std::exchange(pending_, {});
       if (ended) co_return std::nullopt;
       co_await service_.loop.sleep_for(kLogPoll);

@@ -164,12 +164,14 @@ struct CatalogModel {
 struct Models {
   std::vector<std::string> folders;
   std::vector<CatalogModel> models;
+  std::vector<std::string> warnings;  ///< folders that are not there or cannot be read
 };
 
 struct OperationStep {
   std::string what;
-  std::string state;  ///< waiting, running, done, failed, undone, undo_failed
+  std::string state;  ///< waiting, running, done, failed, undoing, undone, undo_failed
   std::string message;
+  std::optional<DeploymentId> stops;  ///< the deployment that this step stops
 };
 
 /// A plan being carried out (P11).
@@ -177,7 +179,10 @@ struct Operation {
   std::string id;
   std::string plan_set;
   std::string plan;
-  std::string state;  ///< running, succeeded, failed
+  std::string title;                ///< of the plan
+  std::vector<std::string> unsafe;  ///< P12: reasons of the plan
+  std::string model;                ///< of the request
+  std::string state;                ///< running, succeeded, failed
   std::vector<OperationStep> steps;
   std::optional<DeploymentId> deployment;
   std::optional<Failure> failure;
@@ -238,7 +243,7 @@ struct Version {
 struct Problem {
   std::string type = "about:blank";
   std::string title;
-  std::int64_t status = 0;
+  std::optional<std::int64_t> status;  ///< of the HTTP answer; absent when there was none
   std::string detail;
   std::string code;
   std::string hint;

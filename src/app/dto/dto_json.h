@@ -36,9 +36,9 @@ BOOST_DESCRIBE_STRUCT(Fit, (),
 BOOST_DESCRIBE_STRUCT(CatalogModel, (),
                       (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
                        problem))
-BOOST_DESCRIBE_STRUCT(Models, (), (folders, models))
-BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message))
-BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, state, steps, deployment, failure))
+BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings))
+BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops))
+BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes))
 BOOST_DESCRIBE_STRUCT(Processes, (), (processes))

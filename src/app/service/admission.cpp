@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace dgxmm::service {
 namespace {
@@ -16,6 +17,8 @@ bool is_digits(std::string_view text) {
 Error shutting_down() {
   return {"shutting_down", "dgxmm is shutting down", "try again when it has been restarted", {}};
 }
+
+bool is_among(std::span<const DeploymentId> ids, DeploymentId id) { return std::ranges::find(ids, id) != ids.end(); }
 
 /// "SmolLM2-135M-Instruct Q4_1" -> "smollm2-135m-instruct-q4_1"
 std::string slug(std::string_view name) {
@@ -37,20 +40,19 @@ std::string slug(std::string_view name) {
   return is_digits(result) ? "model" + (result.empty() ? result : "-" + result) : result;
 }
 
-Result<void> check_name(std::string_view name, std::string_view field) {
+Result<void> check_name(const engine::DeployRequest& request) {
+  if (!request.name) return {};
+  const std::string_view name = *request.name;
   const bool plain = std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
            c == '-';
   });
   if (name.empty() || name.size() > 63 || !plain || name.front() == '-' || name.front() == '.') {
-    return fail(
-        "bad_field",
-        fmt::format("{}: must be 1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit", field),
-        {}, std::string{field});
+    return fail("bad_field", "name: must be 1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+                {}, "name");
   }
   if (is_digits(name)) {
-    return fail("bad_field", fmt::format("{}: must not be a number: that would be taken for an id", field), {},
-                std::string{field});
+    return fail("bad_field", "name: must not be a number: that would be taken for an id", {}, "name");
   }
   return {};
 }
@@ -75,16 +77,12 @@ ports::Task<Result<Decision>> Admission::admit(engine::DeployRequest request) {
 }
 
 ports::Task<Result<Decision>> Admission::admit_in_turn(engine::DeployRequest request) {
-  if (request.name) {
-    if (auto valid = check_name(*request.name, "name"); !valid) co_return fail(valid.error());
-    if (auto free = check_name_is_free(*request.name); !free) co_return fail(free.error());
-  }
+  if (auto valid = check_name(request); !valid) co_return fail(valid.error());
   auto prepared = co_await estimates_.prepare(std::move(request));
   if (!prepared) co_return fail(prepared.error());
   if (loop_.stopping()) co_return fail(shutting_down());
-  if (engine::kind_of(prepared->config) == engine::EngineKind::vllm) {
-    co_return fail("engine_not_supported_yet", "vLLM deployments cannot be started yet, only estimated",
-                   "`dgxmm fit` works for them; use a GGUF file with llama.cpp to deploy", "engine");
+  if (auto startable = check_startable(prepared->request, prepared->config); !startable) {
+    co_return fail(startable.error());
   }
 
   const auto snapshot = sampler_.refresh();
@@ -102,9 +100,29 @@ ports::Task<Result<Decision>> Admission::admit_in_turn(engine::DeployRequest req
   co_return decision;
 }
 
-Result<void> Admission::check_name_is_free(const std::string& name) {
+Result<void> Admission::check_startable(const engine::DeployRequest& request, const engine::EngineConfig& config,
+                                        std::span<const DeploymentId> leaving) {
+  if (engine::kind_of(config) == engine::EngineKind::vllm) {
+    return fail("engine_not_supported_yet", "vLLM deployments cannot be started yet, only estimated",
+                "`dgxmm fit` works for them; use a GGUF file with llama.cpp to deploy", "engine");
+  }
+  if (auto valid = engine::check(config); !valid) return valid;
+  if (request.name) {
+    if (auto free = check_name_is_free(*request.name, leaving); !free) return free;
+  }
+  if (!request.port) return {};
+  const auto wanted = static_cast<std::uint16_t>(*request.port);
+  // The engine that still listens on it leaves with its deployment.
+  if (const auto* owner = owner_of(wanted); owner != nullptr && is_among(leaving, owner->id)) return {};
+  const auto port = hold_port(wanted);
+  if (!port) return fail(port.error());
+  tcp_ports_.release(*port);
+  return {};
+}
+
+Result<void> Admission::check_name_is_free(const std::string& name, std::span<const DeploymentId> leaving) {
   for (const auto* other : table_.all()) {
-    if (other->name != name || deployment::is_final(other->state)) continue;
+    if (other->name != name || deployment::is_final(other->state) || is_among(leaving, other->id)) continue;
     return fail("name_taken", fmt::format("there is a deployment named '{}' already", name),
                 "choose another name, or stop that one first", "name");
   }
@@ -144,15 +162,17 @@ Result<DeploymentId> Admission::reserve(const Prepared& prepared) {
   }
 }
 
-Result<std::uint16_t> Admission::hold_port(std::optional<std::uint16_t> wanted) {
+const Deployment* Admission::owner_of(std::uint16_t port) {
   // An engine binds its port a while after it was started: until then the port looks free.
-  const auto given = [&](const Deployment* other) {
-    return !deployment::is_final(other->state) && other->port == *wanted;
-  };
-  const auto deployments = table_.all();
-  if (const auto other = wanted ? std::ranges::find_if(deployments, given) : deployments.end();
-      other != deployments.end()) {
-    return fail("port_taken", fmt::format("port {} belongs to {}", *wanted, (*other)->name),
+  for (const auto* other : table_.all()) {
+    if (other->port == port && !deployment::is_final(other->state)) return other;
+  }
+  return nullptr;
+}
+
+Result<std::uint16_t> Admission::hold_port(std::optional<std::uint16_t> wanted) {
+  if (const auto* owner = wanted ? owner_of(*wanted) : nullptr) {
+    return fail("port_taken", fmt::format("port {} belongs to {}", *wanted, owner->name),
                 "choose another port, or leave it to dgxmm", "port");
   }
   return tcp_ports_.hold(wanted);
@@ -187,8 +207,16 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
                                                format_bytes(snapshot->budget.free_for_new)));
   }
   auto port = hold_port(deployment.port);
-  if (!port) port = hold_port(std::nullopt);
-  if (!port) co_return fail(port.error());
+  std::string message = "starting again";
+  if (!port && deployment.request.port) {  // its clients know it by this port
+    co_return fail(port.error().code, port.error().message, "stop what has it, or deploy again with another port",
+                   port.error().where);
+  }
+  if (!port) {
+    port = hold_port(std::nullopt);
+    if (!port) co_return fail(port.error());
+    message = fmt::format("starting again on port {}: its port {} is taken by now", *port, deployment.port);
+  }
 
   const auto before = deployment;
   try {
@@ -200,7 +228,7 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
     deployment.ready_at.reset();
     deployment.engine_device_bytes.reset();
     deployment.footprint.reset();  // C1: every start is measured
-    table_.apply(deployment, deployment::Event::start_requested, "starting again");
+    table_.apply(deployment, deployment::Event::start_requested, std::move(message));
   } catch (...) {
     deployment = before;
     tcp_ports_.release(*port);
@@ -211,6 +239,7 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
 }
 
 ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
+  if (auto valid = check_name(request); !valid) co_return fail(valid.error());
   auto prepared = co_await estimates_.prepare(std::move(request));
   if (!prepared) co_return fail(prepared.error());
   const auto snapshot = sampler_.refresh();

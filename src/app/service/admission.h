@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace dgxmm::service {
@@ -38,10 +39,18 @@ class Admission {
   /// The same for one whose turn the caller already has.
   ports::Task<Result<Decision>> admit_in_turn(engine::DeployRequest request);
   /// A stopped or failed deployment once more, with the configuration that it had, sized by what is known by now (C3,
-  /// C5). Errors: `deployment_not_found`, `already_running`, `name_taken`, `does_not_fit`, those of Estimates::prepare.
+  /// C5), and on its port; on another one only when nobody had asked for that port and it is taken by now. Errors:
+  /// `deployment_not_found`, `already_running`, `name_taken`, `port_taken`, `does_not_fit`, those of
+  /// Estimates::prepare.
   ports::Task<Result<void>> readmit_in_turn(DeploymentId id);
 
-  /// What would have to happen; starts nothing.
+  /// Whether it could be started if there were memory: its engine, configuration, name and port, with the names and
+  /// ports of those that are `leaving` counted as free. To be asked before anything is stopped for it. Errors:
+  /// `engine_not_supported_yet`, `bad_field`, `name_taken`, `port_taken`.
+  Result<void> check_startable(const engine::DeployRequest& request, const engine::EngineConfig& config,
+                               std::span<const DeploymentId> leaving = {});
+
+  /// What would have to happen; starts nothing. Also for what cannot be started, as a what-if.
   ports::Task<Result<PlanSet>> plan(engine::DeployRequest request);
   /// The plans for a request on the newest snapshot.
   Result<planner::Plans> plans_for(const Prepared& prepared);
@@ -58,7 +67,9 @@ class Admission {
   Result<DeploymentId> reserve(const Prepared& prepared);
   /// Errors: why it cannot be started again.
   Result<Deployment*> find_startable(DeploymentId id);
-  Result<void> check_name_is_free(const std::string& name);
+  Result<void> check_name_is_free(const std::string& name, std::span<const DeploymentId> leaving = {});
+  /// Null when no deployment that has not ended has the port.
+  const Deployment* owner_of(std::uint16_t port);
   Result<std::uint16_t> hold_port(std::optional<std::uint16_t> wanted);
 
   Estimates& estimates_;

@@ -1,9 +1,13 @@
 #include "app/service/estimates.h"
 
+#include "base/log.h"
+#include "base/masking.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
 namespace dgxmm::service {
 
@@ -17,17 +21,22 @@ Estimates::Estimates(ports::ModelFiles& files, ports::Store& store, const settin
       records_(store.calibrations()),
       floors_(store.oom_floors()) {}
 
-ports::Task<std::vector<ports::CatalogEntry>> Estimates::catalog() {
-  std::vector<ports::CatalogEntry> entries;
-  co_await loop_.on_pool([&] { entries = files_.scan(settings_.model_folders); });
-  co_return entries;
+ports::Task<ports::Catalog> Estimates::catalog() {
+  ports::Catalog found;
+  co_await loop_.on_pool([&] { found = files_.scan(settings_.model_folders); });
+  co_return found;
 }
 
 ports::Task<Result<std::string>> Estimates::resolve_path(std::string model) {
-  if (model.find('/') != std::string::npos) co_return model;
-  const auto entries = co_await catalog();
+  if (model.starts_with('/')) co_return model;
+  if (model.find('/') != std::string::npos) {
+    // The daemon's working folder is not that of whoever asks.
+    co_return fail("bad_field", fmt::format("model: '{}' is a relative path", printable(model)),
+                   "give the whole path, or a name that `dgxmm models` lists", "model");
+  }
+  const auto found = co_await catalog();
   std::vector<std::string> paths;
-  for (const auto& entry : entries) {
+  for (const auto& entry : found.models) {
     if (entry.name == model) paths.push_back(entry.path);
   }
   if (paths.size() == 1) co_return paths.front();
@@ -75,8 +84,9 @@ Result<memory::Estimate> Estimates::estimate(const model::ModelDescription& mode
 }
 
 void Estimates::record(const memory::CalibrationRecord& record) {
-  store_.add_calibration(record);
   records_.push_back(record);
+  unsaved_records_.push_back(record);
+  retry_unsaved();
 }
 
 void Estimates::record_out_of_memory(const std::string& fingerprint, const engine::EngineConfig& config, Bytes estimate,
@@ -87,11 +97,27 @@ void Estimates::record_out_of_memory(const std::string& fingerprint, const engin
   std::optional<memory::OomFloor> before;
   if (found != floors_.end()) before = *found;
   auto floor = memory::raise_floor(before, fingerprint, key, estimate, std::move(evidence), now);
-  store_.put_oom_floor(floor);
+  unsaved_floors_.push_back(floor);
   if (found != floors_.end()) {
     *found = std::move(floor);
   } else {
     floors_.push_back(std::move(floor));
+  }
+  retry_unsaved();
+}
+
+void Estimates::retry_unsaved() {
+  try {
+    while (!unsaved_records_.empty()) {
+      store_.add_calibration(unsaved_records_.front());
+      unsaved_records_.erase(unsaved_records_.begin());
+    }
+    while (!unsaved_floors_.empty()) {
+      store_.put_oom_floor(unsaved_floors_.front());
+      unsaved_floors_.erase(unsaved_floors_.begin());
+    }
+  } catch (const std::runtime_error& error) {
+    log::error("what was learned could not be stored yet: {}", error.what());
   }
 }
 

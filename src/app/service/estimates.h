@@ -37,12 +37,15 @@ class Estimates {
                                                   const engine::EngineConfig& config) const;
 
   /// The models in the folders of the settings.
-  ports::Task<std::vector<ports::CatalogEntry>> catalog();
+  ports::Task<ports::Catalog> catalog();
 
+  /// What was learned counts at once; when it cannot be stored, that is tried again (`retry_unsaved`).
   void record(const memory::CalibrationRecord& record);
   /// C5
   void record_out_of_memory(const std::string& fingerprint, const engine::EngineConfig& config, Bytes estimate,
                             std::string evidence, WallTime now);
+  /// Stores what could not be stored before.
+  void retry_unsaved();
   [[nodiscard]] const std::vector<memory::CalibrationRecord>& records() const { return records_; }
   [[nodiscard]] const std::vector<memory::OomFloor>& floors() const { return floors_; }
   [[nodiscard]] const settings::Settings& settings() const { return settings_; }
@@ -57,6 +60,8 @@ class Estimates {
   ports::EventLoop& loop_;
   std::vector<memory::CalibrationRecord> records_;
   std::vector<memory::OomFloor> floors_;
+  std::vector<memory::CalibrationRecord> unsaved_records_;
+  std::vector<memory::OomFloor> unsaved_floors_;
 };
 
 }  // namespace dgxmm::service

@@ -1,45 +1,72 @@
 #include "app/service/operations.h"
 
+#include "app/service/operation_document.h"
+#include "base/log.h"
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <exception>
 #include <system_error>
+#include <utility>
 
 namespace dgxmm::service {
 namespace {
 
 using namespace std::chrono_literals;
+using deployment::State;
 
 constexpr std::size_t kRememberedOperations = 64;
 // `stop` returns when the memory is back; the host's own counters may follow a little later.
 constexpr auto kMemoryLimit = 60s;
 constexpr auto kMemoryPoll = 100ms;
 
-const planner::Plan* find_plan(const PlanSet& set, const std::string& id) {
-  const auto found = std::ranges::find(set.plans.plans, id, &planner::Plan::id);
-  return found == set.plans.plans.end() ? nullptr : &*found;
+const planner::Plan* find_plan(const planner::Plans& plans, const std::string& id) {
+  const auto found = std::ranges::find(plans.plans, id, &planner::Plan::id);
+  return found == plans.plans.end() ? nullptr : &*found;
 }
 
 /// A plan is executed only as it was shown. When the request fits by now there are no plans: nothing is stopped for it.
-bool still_holds(const planner::Plan& shown, const planner::Plans& now) {
-  const auto found = std::ranges::find(now.plans, shown.id, &planner::Plan::id);
-  return found != now.plans.end() && found->fits && found->stops == shown.stops && found->config == shown.config;
+const planner::Plan* find_unchanged(const planner::Plan& shown, const planner::Plans& now) {
+  const auto* plan = find_plan(now, shown.id);
+  const bool same = plan != nullptr && plan->fits && plan->stops == shown.stops && plan->config == shown.config;
+  return same ? plan : nullptr;
 }
+
+std::optional<std::int64_t> number_of(const std::string& id) {
+  std::int64_t number = 0;
+  const auto parsed = std::from_chars(id.data(), id.data() + id.size(), number);
+  if (parsed.ec != std::errc{} || parsed.ptr != id.data() + id.size()) return std::nullopt;
+  return number;
+}
+
+/// Right after a restart one that has served has not been asked again yet.
+bool serves(const Deployment& deployment) {
+  return deployment.state == State::ready || deployment.state == State::sleeping ||
+         (deployment.state == State::unknown && deployment.ready_at);
+}
+
+/// A stop that was begun, and not yet taken back as far as that goes.
+bool is_to_be_undone(const dto::OperationStep& step) {
+  return step.stops && step.state != "waiting" && step.state != "undone" && step.state != "undo_failed";
+}
+
+std::unexpected<Error> shutting_down() { return fail("shutting_down", "dgxmm is shutting down"); }
 
 }  // namespace
 
 struct Operations::Running {
-  std::shared_ptr<dto::Operation> operation;
+  Shared operation;
   Prepared prepared;
   planner::Plan plan;
-  std::vector<DeploymentId> stopped;
 };
 
-Operations::Operations(Admission& admission, Supervisor& supervisor, DeploymentTable& table, EventLog& events,
-                       Sampler& sampler, Clock& clock, ports::EventLoop& loop)
-    : admission_(admission),
+Operations::Operations(ports::Store& store, Admission& admission, Supervisor& supervisor, DeploymentTable& table,
+                       EventLog& events, Sampler& sampler, Clock& clock, ports::EventLoop& loop)
+    : store_(store),
+      admission_(admission),
       supervisor_(supervisor),
       table_(table),
       events_(events),
@@ -49,91 +76,89 @@ Operations::Operations(Admission& admission, Supervisor& supervisor, DeploymentT
 
 Result<Operations::Begun> Operations::apply(const std::string& plan_set, const std::string& plan_id) {
   const auto* set = plan_set.empty() ? admission_.newest_set_with(plan_id) : admission_.find_set(plan_set);
-  const auto* plan = set == nullptr ? nullptr : find_plan(*set, plan_id);
-  if (plan == nullptr) {
+  const auto* shown = set == nullptr ? nullptr : find_plan(set->plans, plan_id);
+  if (shown == nullptr) {
     return fail("plan_not_found",
                 fmt::format("there is no plan '{}'", plan_set.empty() ? plan_id : plan_set + "/" + plan_id),
                 "plans are forgotten when the daemon restarts: ask for them again with `dgxmm plan`", plan_id);
   }
-  if (!plan->fits) {
+  if (!shown->fits) {
     return fail(
         "does_not_fit",
-        fmt::format("plan {} does not make enough room: {} would be missing", plan_id, format_bytes(plan->shortfall)),
+        fmt::format("plan {} does not make enough room: {} would be missing", plan_id, format_bytes(shown->shortfall)),
         "choose a plan that fits", plan_id);
   }
   auto running = std::make_shared<Running>();
   running->prepared = set->prepared;
-  running->plan = *plan;
+  running->plan = *shown;
   const auto set_id = set->id;
+  const auto& plan = running->plan;
+  if (auto startable = admission_.check_startable(running->prepared.request, plan.config, plan.stops); !startable) {
+    return fail(startable.error());
+  }
 
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) return fail(*snapshot->problem);
   const auto now = admission_.plans_for(running->prepared);
   if (!now) return fail(now.error());
-  if (!still_holds(running->plan, *now)) {
+  const auto* unchanged = find_unchanged(plan, *now);
+  if (unchanged == nullptr) {
     auto changed = admission_.plan_prepared(running->prepared);
     if (!changed) return fail(changed.error());
     return Begun{.operation = {}, .changed = std::move(*changed)};
   }
-
-  auto operation = std::make_shared<dto::Operation>();
-  operation->id = fmt::format("{}", ++last_id_);
-  operation->plan_set = set_id;
-  operation->plan = plan_id;
-  operation->state = "running";
-  for (const auto id : running->plan.stops) {
-    const auto* deployment = table_.find(id);
-    operation->steps.push_back(
-        {fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), "waiting", {}});
-  }
-  operation->steps.push_back({"wait until the memory is free", "waiting", {}});
-  operation->steps.push_back({fmt::format("start {}", running->prepared.model->name), "waiting", {}});
-  running->operation = operation;
-  operations_[last_id_] = operation;
-  if (operations_.size() > kRememberedOperations) operations_.erase(operations_.begin());
+  running->operation = add(set_id, running->prepared.model->name, *unchanged);
+  const auto& operation = running->operation;
   events_.publish("operation.started", std::nullopt,
-                  fmt::format("carrying out plan {}: {}", plan_id, running->plan.title),
+                  fmt::format("carrying out plan {} for {}: {}", plan_id, operation->model, operation->title),
                   {{"operation", operation->id}, {"plan", plan_id}});
   loop_.spawn("plan " + plan_id, run(running));
   return Begun{.operation = operation, .changed = {}};
 }
 
-ports::Task<> Operations::run(std::shared_ptr<Running> running) {
-  auto& operation = *running->operation;
-  const auto deployed = co_await carry_out_or_fail(running);
-  if (deployed) {
-    operation.state = "succeeded";
-    operation.deployment = *deployed;
-    events_.publish("operation.succeeded", *deployed, fmt::format("plan {} is done", operation.plan),
-                    {{"operation", operation.id}});
-    co_return;
+Operations::Shared Operations::add(const std::string& plan_set, const std::string& model, const planner::Plan& plan) {
+  auto operation = std::make_shared<dto::Operation>();
+  operation->plan_set = plan_set;
+  operation->plan = plan.id;
+  operation->title = plan.title;
+  operation->unsafe = plan.unsafe;
+  operation->model = model;
+  operation->state = "running";
+  const auto wait = [&](std::string what, std::optional<DeploymentId> stops) {
+    operation->steps.push_back({.what = std::move(what), .state = "waiting", .message = {}, .stops = stops});
+  };
+  for (const auto id : plan.stops) {
+    const auto* deployment = table_.find(id);
+    wait(fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), id);
   }
-  operation.failure = dto::Failure{deployed.error().code, deployed.error().message, deployed.error().hint, {}};
-  if (operation.deployment) {
-    if (const auto* failed = table_.find(*operation.deployment); failed != nullptr && failed->failure) {
-      operation.failure->last_lines = failed->failure->last_lines;
+  wait("wait until the memory is free", std::nullopt);
+  wait(fmt::format("start {}", model), std::nullopt);
+
+  if (operations_.size() >= kRememberedOperations) {
+    const auto ended = [](const auto& entry) { return entry.second->state != "running"; };
+    if (const auto oldest = std::ranges::find_if(operations_, ended); oldest != operations_.end()) {
+      store_.remove_operation(oldest->first);
+      unsaved_.erase(oldest->first);
+      operations_.erase(oldest);
     }
   }
-  co_await undo(running);
-  operation.state = "failed";
-  events_.publish("operation.failed", std::nullopt,
-                  fmt::format("plan {} failed: {}", operation.plan, deployed.error().message),
-                  {{"operation", operation.id}});
+  const auto id = store_.add_operation(to_document(*operation));
+  operation->id = std::to_string(id);
+  operations_[id] = operation;
+  return operation;
+}
+
+// --- carrying one out
+
+ports::Task<> Operations::run(std::shared_ptr<Running> running) {
+  const auto deployed = co_await carry_out_or_fail(running);
+  co_await end(running->operation, deployed);
 }
 
 /// An exception of the store must not leave an operation half done.
 ports::Task<Result<DeploymentId>> Operations::carry_out_or_fail(std::shared_ptr<Running> running) {
   try {
     auto result = co_await carry_out(running);
-    co_return result;
-  } catch (const std::exception& error) {
-    co_return fail("internal_error", error.what());
-  }
-}
-
-ports::Task<Result<void>> Operations::readmit_or_fail(DeploymentId id) {
-  try {
-    auto result = co_await admission_.readmit_in_turn(id);
     co_return result;
   } catch (const std::exception& error) {
     co_return fail("internal_error", error.what());
@@ -150,7 +175,7 @@ ports::Task<Bytes> Operations::wait_for_memory(Bytes needed) {
 
 ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running> running) {
   auto turn = co_await admission_.turns().take();
-  if (loop_.stopping()) co_return fail("shutting_down", "dgxmm is shutting down");
+  if (loop_.stopping()) co_return shutting_down();
   auto& operation = *running->operation;
   const auto& plan = running->plan;
   const auto memory_step = plan.stops.size();
@@ -160,110 +185,274 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
   sampler_.refresh();
   const auto now = admission_.plans_for(running->prepared);
   if (!now) co_return fail(now.error());
-  if (!still_holds(plan, *now)) {
+  if (find_unchanged(plan, *now) == nullptr) {
     co_return fail("plan_changed", "the host has changed since the plan was made: " + now->summary,
                    "ask for the plans again");
   }
+  if (auto startable = admission_.check_startable(running->prepared.request, plan.config, plan.stops); !startable) {
+    co_return fail(startable.error());
+  }
 
   for (std::size_t i = 0; i < plan.stops.size(); ++i) {
-    step(*running, i, "running");
-    const auto id = plan.stops[i];
-    running->stopped.push_back(id);
-    const auto stopped = co_await supervisor_.stop(id);
+    begin_step(operation, i);
+    const auto stopped = co_await supervisor_.stop(plan.stops[i]);
+    if (loop_.stopping()) co_return shutting_down();
     if (!stopped) {
-      step(*running, i, "failed", stopped.error().message);
+      end_step(operation, i, "failed", stopped.error().message);
       co_return fail(stopped.error());
     }
-    step(*running, i, "done");
+    end_step(operation, i, "done");
   }
 
-  step(*running, memory_step, "running");
+  begin_step(operation, memory_step);
   const auto free = co_await wait_for_memory(plan.needed);
+  if (loop_.stopping()) co_return shutting_down();
   if (plan.needed > free) {
     const auto message = fmt::format("{} is needed, {} became free", format_bytes(plan.needed), format_bytes(free));
-    step(*running, memory_step, "failed", message);
+    end_step(operation, memory_step, "failed", message);
     co_return fail("does_not_fit", message, "something else took the memory; ask for the plans again");
   }
-  step(*running, memory_step, "done", fmt::format("{} free", format_bytes(free)));
+  end_step(operation, memory_step, "done", fmt::format("{} free", format_bytes(free)));
 
-  step(*running, start_step, "running");
+  begin_step(operation, start_step);
   auto request = engine::with_config(running->prepared.request, plan.config);
   const auto decision = co_await admission_.admit_in_turn(std::move(request));
+  if (loop_.stopping()) co_return shutting_down();
   if (!decision) {
-    step(*running, start_step, "failed", decision.error().message);
+    end_step(operation, start_step, "failed", decision.error().message);
     co_return fail(decision.error());
   }
   if (!decision->admitted) {
     const auto& message = decision->refused->plans.summary;
-    step(*running, start_step, "failed", message);
+    end_step(operation, start_step, "failed", message);
     co_return fail("does_not_fit", message);
   }
-  const auto id = *decision->admitted;
-  operation.deployment = id;
-  supervisor_.start(id);
+  operation.deployment = *decision->admitted;
+  save(operation);  // before it exists
+  supervisor_.start(*operation.deployment);
   turn.release();
-  co_await supervisor_.settle(id);
-  const auto* deployment = table_.find(id);
-  if (deployment == nullptr || deployment->state != deployment::State::ready) {
-    Error error{"engine_died", "the deployment did not become ready", {}, {}};
-    if (deployment != nullptr && deployment->failure) {
-      error =
-          Error{deployment->failure->code, deployment->failure->message, deployment->failure->hint, deployment->name};
-    }
-    step(*running, start_step, "failed", error.message);
-    co_return fail(std::move(error));
-  }
-  step(*running, start_step, "done");
-  co_return id;
+  auto served = co_await wait_until_it_serves(running->operation);
+  co_return served;
 }
 
-ports::Task<> Operations::undo(std::shared_ptr<Running> running) {
-  if (loop_.stopping()) co_return;  // what is being stopped goes on being stopped after the restart
+ports::Task<Result<DeploymentId>> Operations::wait_until_it_serves(Shared operation) {
+  const auto id = operation->deployment.value();
+  const auto start_step = operation->steps.size() - 1;
+  co_await supervisor_.settle(id);
+  if (loop_.stopping()) co_return shutting_down();
+  const auto* deployment = table_.find(id);
+  if (deployment != nullptr && serves(*deployment)) {
+    end_step(*operation, start_step, "done");
+    co_return id;
+  }
+  Error error{"engine_died", "the deployment did not become ready", {}, {}};
+  if (deployment != nullptr && deployment->failure) {
+    const auto& failure = *deployment->failure;
+    error = Error{failure.code, failure.message, failure.hint, deployment->name};
+  }
+  end_step(*operation, start_step, "failed", error.message);
+  co_return fail(std::move(error));
+}
+
+// --- its end
+
+ports::Task<> Operations::end(Shared operation, Result<DeploymentId> deployed) {
+  // What a shutdown interrupts stays `running`: the next daemon goes on from what is stored.
+  if (!deployed && loop_.stopping()) co_return;
+  if (deployed) {
+    operation->state = "succeeded";
+    save_fact(*operation);
+    events_.publish("operation.succeeded", *deployed, fmt::format("plan {} is done", operation->plan),
+                    {{"operation", operation->id}});
+    co_return;
+  }
+  const auto& error = deployed.error();
+  operation->failure = dto::Failure{error.code, error.message, error.hint, {}};
+  if (operation->deployment) {
+    if (const auto* failed = table_.find(*operation->deployment); failed != nullptr && failed->failure) {
+      operation->failure->last_lines = failed->failure->last_lines;
+    }
+  }
+  save_fact(*operation);
+  co_await undo_and_fail(operation);
+}
+
+ports::Task<> Operations::undo_and_fail(Shared operation) {
+  co_await undo(operation);
+  if (loop_.stopping()) co_return;
+  std::vector<std::string> lost;
+  for (const auto& step : operation->steps) {
+    const auto* deployment = step.stops ? table_.find(*step.stops) : nullptr;
+    if (step.state == "undo_failed" && deployment != nullptr) lost.push_back(deployment->name);
+  }
+  auto& failure = operation->failure.value();
+  if (!lost.empty()) {
+    failure.message += fmt::format("; stopped for it and not running again: {}", fmt::join(lost, ", "));
+    if (!failure.hint.empty()) failure.hint += "; ";
+    failure.hint += fmt::format("when there is room again: `dgxmm start {}`", fmt::join(lost, "`, `dgxmm start "));
+  }
+  operation->state = "failed";
+  save_fact(*operation);
+  events_.publish("operation.failed", std::nullopt, fmt::format("plan {} failed: {}", operation->plan, failure.message),
+                  {{"operation", operation->id}});
+}
+
+ports::Task<> Operations::undo(Shared operation) {
   auto turn = co_await admission_.turns().take();
-  if (const auto deployed = running->operation->deployment) {
+  if (loop_.stopping()) co_return;
+  if (const auto deployed = operation->deployment) {
     const auto stopped = co_await supervisor_.stop(*deployed);
     static_cast<void>(stopped);  // if it goes on holding memory, the next lines say what that prevents
+    if (loop_.stopping()) co_return;
   }
   std::vector<std::size_t> restarted;
-  for (auto i = running->stopped.size(); i-- > 0;) {
-    const auto id = running->stopped[i];
-    const auto* deployment = table_.find(id);
-    if (deployment == nullptr || deployment->state != deployment::State::stopped) continue;
-    co_await wait_for_memory(deployment->reserved());
-    const auto readmitted = co_await readmit_or_fail(id);
-    if (!readmitted) {
-      step(*running, i, "undo_failed", readmitted.error().message);
-      continue;
-    }
-    supervisor_.start(id);
-    restarted.push_back(i);
+  for (auto i = operation->steps.size(); i-- > 0;) {
+    if (!is_to_be_undone(operation->steps[i])) continue;
+    const auto again = co_await start_again(operation, i);
+    if (loop_.stopping()) co_return;
+    if (again && *again) restarted.push_back(i);
+    if (!again) end_step(*operation, i, "undo_failed", again.error().message);
   }
   turn.release();
   for (const auto i : restarted) {
-    const auto id = running->stopped[i];
+    const auto id = operation->steps[i].stops.value();
     co_await supervisor_.settle(id);
+    if (loop_.stopping()) co_return;
     const auto* deployment = table_.find(id);
-    const bool back = deployment != nullptr && deployment->state == deployment::State::ready;
-    step(*running, i, back ? "undone" : "undo_failed", back ? "started again" : "could not be started again");
+    const bool back = deployment != nullptr && serves(*deployment);
+    end_step(*operation, i, back ? "undone" : "undo_failed", back ? "started again" : "could not be started again");
   }
 }
 
-void Operations::step(Running& running, std::size_t index, std::string state, std::string message) {
-  auto& operation = *running.operation;
-  auto& changed = operation.steps.at(index);
-  changed.state = std::move(state);
-  changed.message = std::move(message);
-  const auto text = changed.message.empty() ? fmt::format("{}: {}", changed.what, changed.state)
-                                            : fmt::format("{}: {} ({})", changed.what, changed.state, changed.message);
+/// An exception of the store must not keep the rest from being undone.
+ports::Task<Result<bool>> Operations::start_again(Shared operation, std::size_t index) {
+  try {
+    auto started = co_await start_again_or_throw(operation, index);
+    co_return started;
+  } catch (const std::exception& error) {
+    co_return fail("internal_error", error.what());
+  }
+}
+
+ports::Task<Result<bool>> Operations::start_again_or_throw(Shared operation, std::size_t index) {
+  const auto id = operation->steps.at(index).stops.value();
+  const auto state = operation->steps.at(index).state;
+  const auto* deployment = table_.find(id);
+  if (deployment != nullptr && deployment->state == State::stopping && state == "running") {
+    const auto stopped = co_await supervisor_.stop(id);  // begun by the daemon before this one
+    if (loop_.stopping()) co_return false;
+    end_step(*operation, index, stopped ? "done" : "failed", stopped ? std::string{} : stopped.error().message);
+    deployment = table_.find(id);
+  }
+  if (deployment == nullptr) co_return fail("deployment_not_found", "it has been removed");
+  if (deployment->state == State::stopping) co_return false;     // the step says why
+  if (!deployment::is_final(deployment->state)) co_return true;  // already, by the daemon before this one
+  // One that failed by itself was not stopped by the plan; one that failed on its way back was cut off by a restart.
+  if (deployment->state == State::failed && state != "undoing") co_return false;
+  co_await wait_for_memory(deployment->reserved());
+  if (loop_.stopping()) co_return false;
+  begin_step(*operation, index, "undoing");
+  const auto readmitted = co_await admission_.readmit_in_turn(id);
+  if (!readmitted) co_return fail(readmitted.error());
+  supervisor_.start(id);
+  co_return true;
+}
+
+// --- after a restart
+
+Result<void> Operations::load() {
+  for (const auto& stored : store_.operations()) {
+    auto operation = from_document(stored);
+    if (!operation) {
+      return fail(
+          "bad_state",
+          fmt::format("operation {} in the database cannot be read: {}", stored.id, operation.error().message),
+          "the database was changed by another program or version; restore it, or start with an empty --state-dir",
+          operation.error().where);
+    }
+    operations_[stored.id] = std::make_shared<dto::Operation>(std::move(*operation));
+  }
+  return {};
+}
+
+void Operations::resume() {
+  for (const auto& [id, operation] : operations_) {
+    if (operation->state == "running") loop_.spawn("end plan " + operation->plan, end_earlier(operation));
+  }
+}
+
+ports::Task<> Operations::end_earlier(Shared operation) {
+  if (operation->failure) {  // it was being undone
+    co_await undo_and_fail(operation);
+    co_return;
+  }
+  if (operation->deployment) {
+    const auto deployed = co_await wait_until_it_serves(operation);
+    co_await end(operation, deployed);
+    co_return;
+  }
+  for (std::size_t i = 0; i < operation->steps.size(); ++i) {
+    const auto& step = operation->steps[i];
+    if (step.state == "running" && !step.stops) end_step(*operation, i, "failed", "interrupted");
+  }
+  const Result<DeploymentId> interrupted =
+      fail("interrupted", "dgxmm was ended while it carried out the plan", "ask for the plans again");
+  co_await end(operation, interrupted);
+}
+
+// --- what is kept of it
+
+void Operations::begin_step(dto::Operation& operation, std::size_t index, std::string state) {
+  auto& step = operation.steps.at(index);
+  auto before = std::exchange(step, {.what = step.what, .state = std::move(state), .message = {}, .stops = step.stops});
+  try {
+    save(operation);
+  } catch (...) {
+    step = std::move(before);
+    throw;
+  }
+  publish_step(operation, index);
+}
+
+void Operations::end_step(dto::Operation& operation, std::size_t index, std::string state, std::string message) {
+  auto& step = operation.steps.at(index);
+  step.state = std::move(state);
+  step.message = std::move(message);
+  save_fact(operation);
+  publish_step(operation, index);
+}
+
+void Operations::publish_step(const dto::Operation& operation, std::size_t index) {
+  const auto& step = operation.steps.at(index);
+  const auto text = step.message.empty() ? fmt::format("{}: {}", step.what, step.state)
+                                         : fmt::format("{}: {} ({})", step.what, step.state, step.message);
   events_.publish("operation.step", std::nullopt, text,
-                  {{"operation", operation.id}, {"step", std::to_string(index)}, {"state", changed.state}});
+                  {{"operation", operation.id}, {"step", std::to_string(index)}, {"state", step.state}});
+}
+
+void Operations::save(const dto::Operation& operation) {
+  const auto id = number_of(operation.id).value();
+  store_.update_operation({id, to_document(operation)});
+  unsaved_.erase(id);
+}
+
+void Operations::save_fact(const dto::Operation& operation) {
+  try {
+    save(operation);
+  } catch (const std::exception& error) {
+    log::error("operation {}: how it went could not be stored, and will be tried again: {}", operation.id,
+               error.what());
+    unsaved_.insert(number_of(operation.id).value());
+  }
+}
+
+void Operations::retry_unsaved() {
+  for (const auto id : std::set<std::int64_t>{unsaved_}) save_fact(*operations_.at(id));
 }
 
 std::shared_ptr<const dto::Operation> Operations::find(const std::string& id) const {
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(id.data(), id.data() + id.size(), number);
-  if (parsed.ec != std::errc{} || parsed.ptr != id.data() + id.size()) return nullptr;
-  const auto found = operations_.find(number);
+  const auto number = number_of(id);
+  const auto found = number ? operations_.find(*number) : operations_.end();
   return found == operations_.end() ? nullptr : found->second;
 }
 

@@ -2,43 +2,79 @@
 #include "app/dto/dto.h"
 #include "app/service/admission.h"
 #include "app/service/supervisor.h"
+#include "ports/store.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace dgxmm::service {
 
-/// Carries out plans (P11): the actions, the wait for their memory, the deploy; in reverse if any of it fails.
+/// Carries out plans (P11): the actions, the wait for their memory, the deploy; in reverse if any of it fails. What it
+/// is about to do is stored before each step and how that went after it, so that the next daemon can finish what this
+/// one had begun.
 class Operations {
  public:
-  Operations(Admission& admission, Supervisor& supervisor, DeploymentTable& table, EventLog& events, Sampler& sampler,
-             Clock& clock, ports::EventLoop& loop);
+  Operations(ports::Store& store, Admission& admission, Supervisor& supervisor, DeploymentTable& table,
+             EventLog& events, Sampler& sampler, Clock& clock, ports::EventLoop& loop);
 
-  /// Checks that the plan still is as it was shown, and begins. Returns the operation, or the new plans when the host
-  /// has changed; then, and when the request fits by now without any plan, nothing is done. Errors: `plan_not_found`,
-  /// `does_not_fit` (the plan was shown as one that does not help).
+  /// Reads what an earlier daemon left. Errors: a row that cannot be read, named.
+  Result<void> load();
+
+  /// Ends what an earlier daemon did not get to the end of; returns at once. A deployment that it had started and that
+  /// comes to serve makes the operation succeed. Else it fails, and what it had stopped is started again, as the budget
+  /// allows. To be called when the deployments have been reconciled.
+  void resume();
+
+  /// Checks that the plan still is as it was shown and could be started, and begins. Returns the operation, or the new
+  /// plans when the host has changed; then, and when the request fits by now without any plan, nothing is done. Errors:
+  /// `plan_not_found`, `does_not_fit` (the plan was shown as one that does not help), those of
+  /// `Admission::check_startable`.
   struct Begun {
     std::shared_ptr<const dto::Operation> operation;
     std::optional<PlanSet> changed;
   };
   Result<Begun> apply(const std::string& plan_set, const std::string& plan_id);
 
+  /// Tries again to store what could not be; called at every tick.
+  void retry_unsaved();
+
   [[nodiscard]] std::shared_ptr<const dto::Operation> find(const std::string& id) const;
   [[nodiscard]] std::vector<std::shared_ptr<const dto::Operation>> all() const;
 
  private:
   struct Running;
+  using Shared = std::shared_ptr<dto::Operation>;  // outlives its place in the list
+
   ports::Task<> run(std::shared_ptr<Running> running);
-  ports::Task<Result<DeploymentId>> carry_out(std::shared_ptr<Running> running);
-  ports::Task<> undo(std::shared_ptr<Running> running);
   ports::Task<Result<DeploymentId>> carry_out_or_fail(std::shared_ptr<Running> running);
-  ports::Task<Result<void>> readmit_or_fail(DeploymentId id);
+  ports::Task<Result<DeploymentId>> carry_out(std::shared_ptr<Running> running);
+  ports::Task<Result<DeploymentId>> wait_until_it_serves(Shared operation);
+  ports::Task<> end(Shared operation, Result<DeploymentId> deployed);
+  ports::Task<> end_earlier(Shared operation);
+  ports::Task<> undo_and_fail(Shared operation);
+  ports::Task<> undo(Shared operation);
+  /// Takes back the stop of a step. False: there is nothing to be waited for.
+  ports::Task<Result<bool>> start_again(Shared operation, std::size_t index);
+  ports::Task<Result<bool>> start_again_or_throw(Shared operation, std::size_t index);
   /// Waits until so much is free, within a limit; returns what is.
   ports::Task<Bytes> wait_for_memory(Bytes needed);
-  void step(Running& running, std::size_t index, std::string state, std::string message = {});
 
+  Shared add(const std::string& plan_set, const std::string& model, const planner::Plan& plan);
+  /// Something is about to be done. Throws when that cannot be stored: then it must not be done.
+  void begin_step(dto::Operation& operation, std::size_t index, std::string state = "running");
+  /// Something has been done, whether that can be stored or not.
+  void end_step(dto::Operation& operation, std::size_t index, std::string state, std::string message = {});
+  void publish_step(const dto::Operation& operation, std::size_t index);
+  void save(const dto::Operation& operation);
+  void save_fact(const dto::Operation& operation);
+
+  ports::Store& store_;
   Admission& admission_;
   Supervisor& supervisor_;
   DeploymentTable& table_;
@@ -46,8 +82,8 @@ class Operations {
   Sampler& sampler_;
   Clock& clock_;
   ports::EventLoop& loop_;
-  std::map<std::int64_t, std::shared_ptr<dto::Operation>> operations_;
-  std::int64_t last_id_ = 0;
+  std::map<std::int64_t, Shared> operations_;
+  std::set<std::int64_t> unsaved_;
 };
 
 }  // namespace dgxmm::service

@@ -17,13 +17,15 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
                 host.has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu, loop),
       admission(estimates, sampler, table, ports.world.tcp_ports, clock, loop),
       supervisor(ports.world, table, events, sampler, estimates, settings, std::move(identity)),
-      operations(admission, supervisor, table, events, sampler, clock, loop),
+      operations(ports.store, admission, supervisor, table, events, sampler, clock, loop),
       last_sample_(clock.steady()) {}
 
 Result<void> Service::begin() {
   if (auto loaded = table.load(); !loaded) return loaded;
+  if (auto loaded = operations.load(); !loaded) return loaded;
   supervisor.reconcile();
   sampler.refresh();
+  operations.resume();
   loop.spawn("read the host", sample_forever());
   return {};
 }
@@ -34,6 +36,8 @@ ports::Task<> Service::sample_forever() {
     co_await loop.sleep_for(interval);
     if (loop.stopping()) co_return;
     table.retry_unsaved();
+    operations.retry_unsaved();
+    estimates.retry_unsaved();
     sampler.refresh();
     last_sample_ = clock.steady();
   }

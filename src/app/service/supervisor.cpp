@@ -20,9 +20,16 @@ constexpr auto kReleasePoll = 50ms;
 constexpr auto kReleaseLimit = 240s;
 // What a dead group may keep: page tables and slab of the kernel that are freed later.
 constexpr Bytes kReleasedBelow = mib(4);
-// A decode step of a long prompt may keep the engine from answering for a while; that alone is not "unreachable".
-constexpr int kSilentPollsUntilUnknown = 5;
+// One that refuses connections, or answers with an error, does not serve; a long prompt on a busy host may keep it from
+// answering for much longer.
+constexpr auto kRefusingUntilUnknown = 10s;
+constexpr auto kSilentUntilUnknown = 60s;
 constexpr std::size_t kFailureLines = 20;
+// So many lines of the log are looked through for one that is worth showing: our own questions leave most of them.
+constexpr std::size_t kRoutineLinesPerLine = 50;
+// Of an engine that once served, only its last words can be the cause of its end.
+constexpr std::size_t kLoadingLines = 500;
+constexpr std::size_t kLastWords = 40;
 // GB10: loading takes minutes; at least 10 s per GiB of weights are allowed.
 constexpr double kSecondsPerGib = 10;
 
@@ -97,15 +104,11 @@ void Supervisor::start(DeploymentId id) {
 }
 
 ports::Task<std::set<std::string, std::less<>>> Supervisor::supported_flags(std::string executable) {
-  if (const auto known = flags_by_executable_.find(executable); known != flags_by_executable_.end()) {
-    co_return known->second;
-  }
   std::vector<std::string> arguments{executable, "--help"};
   const auto help = co_await world_.runtime.output_of(std::move(arguments), 10s);
-  if (!help) co_return std::set<std::string, std::less<>>{};
-  auto flags = engine::parse_help_flags(*help);
-  flags_by_executable_[executable] = flags;
-  co_return flags;
+  if (help) co_return engine::parse_help_flags(*help);
+  log::warning("{} --help: {}; it is given the flags of the current build", executable, help.error().message);
+  co_return std::set<std::string, std::less<>>{};
 }
 
 ports::Task<> Supervisor::run_start(Watch watch) {
@@ -157,7 +160,7 @@ void Supervisor::watch_instance(Deployment& deployment, bool read_log_from_start
   const Watch watch{deployment.id, deployment.generation};
   readers_[deployment.id] = engine::make_log_reader(engine::kind_of(deployment.config));
   deployment.progress = readers_[deployment.id]->progress();
-  silent_polls_[deployment.id] = 0;
+  last_answer_[deployment.id] = world_.clock.steady();
   world_.loop.spawn(fmt::format("watch the end of {}", deployment.name), watch_exit(watch, *deployment.instance));
   world_.loop.spawn(fmt::format("watch {}", deployment.name), watch_engine(watch, read_log_from_start));
 }
@@ -227,7 +230,7 @@ void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& r
   if (const auto accounting = reader.accounting()) deployment.engine_device_bytes = accounting->device;
   if (first_time) deployment.ready_at = now;
   deployment.idle_since = now;
-  silent_polls_[deployment.id] = 0;
+  last_answer_[deployment.id] = world_.clock.steady();
   const auto took = std::chrono::duration<double>(*deployment.ready_at - deployment.state_since).count();
   table_.apply(deployment, deployment::Event::engine_ready,
                first_time ? fmt::format("ready after {:.1f} s, serving '{}' on port {}", took, deployment.served_name,
@@ -246,8 +249,9 @@ ports::Task<> Supervisor::poll_activity(Watch watch) {
   deployment = current(watch);
   if (deployment == nullptr || is_ending(*deployment)) co_return;
 
-  if (metrics) {
-    silent_polls_[watch.id] = 0;
+  const auto now = world_.clock.steady();
+  if (metrics && metrics->status == 200) {
+    last_answer_[watch.id] = now;
     deployment->activity = engine::parse_activity(engine::kind_of(deployment->config), metrics->body);
     const auto busy = deployment->activity.busy();
     if (busy.value_or(true)) {
@@ -259,15 +263,12 @@ ports::Task<> Supervisor::poll_activity(Watch watch) {
   }
   deployment->activity = {};
   deployment->idle_since.reset();
-  // A busy engine is slow to answer; one that refuses connections does not serve.
-  const int weight = metrics.error().code == "deadline_exceeded" ? 0 : 1;
-  silent_polls_[watch.id] += weight;
-  if (silent_polls_[watch.id] >= kSilentPollsUntilUnknown) {
-    table_.apply(
-        *deployment, deployment::Event::unreachable,
-        fmt::format("its process runs, but port {} does not answer: {}", deployment->port, metrics.error().message));
-    sampler_.refresh();
-  }
+  const bool silent = !metrics && metrics.error().code == "deadline_exceeded";
+  if (now - last_answer_[watch.id] < (silent ? kSilentUntilUnknown : kRefusingUntilUnknown)) co_return;
+  const auto reason = metrics ? fmt::format("status {}", metrics->status) : metrics.error().message;
+  table_.apply(*deployment, deployment::Event::unreachable,
+               fmt::format("its process runs, but port {} does not answer: {}", deployment->port, reason));
+  sampler_.refresh();
 }
 
 ports::Task<> Supervisor::give_up_loading(Watch watch) {
@@ -299,12 +300,11 @@ ports::Task<> Supervisor::watch_exit(Watch watch, ports::Instance instance) {
   const auto cleaned = co_await world_.runtime.stop(instance, 0ms);
   deployment = current(watch);
   if (deployment == nullptr || is_ending(*deployment)) co_return;
-  const auto killed_size = deployment->reserved();
-  end_unasked(*deployment, deployment::Event::instance_ended, describe_end(*deployment, status), cleaned);
-  if (status.oom_killed) {
-    estimates_.record_out_of_memory(deployment->fingerprint, deployment->config, killed_size, status.evidence,
-                                    world_.clock.wall());
+  if (status.oom_killed) {  // before its end is stored: else a daemon that dies in between would forget the kill
+    estimates_.record_out_of_memory(deployment->fingerprint, deployment->config, deployment->reserved(),
+                                    status.evidence, world_.clock.wall());
   }
+  end_unasked(*deployment, deployment::Event::instance_ended, describe_end(*deployment, status), cleaned);
 }
 
 /// B2: it is `failed`, and counts nothing, only when nothing of it holds memory any more; until then it is `stopping`.
@@ -329,7 +329,8 @@ Failure Supervisor::describe_end(const Deployment& deployment, const ports::Exit
   failure.last_lines = log_tail(deployment.id, kFailureLines);
   // The watcher reads the log at intervals: take in what came last before asking what it says.
   const auto reader = engine::make_log_reader(engine::kind_of(deployment.config));
-  for (const auto& line : world_.logs.tail(identity_.log_path(deployment.id), 500)) reader->read_line(line);
+  const auto lines = deployment.ready_at ? kLastWords : kLoadingLines;
+  for (const auto& line : world_.logs.tail(identity_.log_path(deployment.id), lines)) reader->read_line(line);
   const auto* when = deployment.ready_at ? "while serving" : "while loading";
   if (status.oom_killed) {
     failure.code = "out_of_memory";
@@ -471,14 +472,17 @@ ports::Task<> Supervisor::calibrate(Watch watch) {
 
 void Supervisor::reconcile() {
   std::map<std::string, ports::Instance> owned;
-  for (auto& [name, instance] : world_.runtime.find_owned()) owned.emplace(name, std::move(instance));
+  for (auto& [name, instance] : world_.runtime.find_owned()) {
+    if (name.starts_with(identity_.instance_prefix)) owned.emplace(name, std::move(instance));
+  }
 
   for (auto* deployment : table_.all()) {
     if (deployment::is_final(deployment->state)) continue;
-    if (!deployment->instance) {  // the daemon was killed between starting it and storing that
-      if (const auto found = owned.find(identity_.instance_name(deployment->id)); found != owned.end())
-        deployment->instance = found->second;
+    const auto found = owned.find(identity_.instance_name(deployment->id));
+    if (!deployment->instance && found != owned.end()) {
+      deployment->instance = found->second;  // the daemon was killed between starting it and storing that
     }
+    if (found != owned.end()) owned.erase(found);
     if (deployment->state == deployment::State::stopping) {
       begin_stopping(*deployment);
       continue;
@@ -504,11 +508,26 @@ void Supervisor::reconcile() {
     }
     watch_instance(*deployment, !was_serving);
   }
+  for (const auto& [name, instance] : owned) {
+    events_.publish("engine.unknown", std::nullopt,
+                    fmt::format("an engine runs that dgxmm started and no longer knows, pid {} ({}): its memory counts "
+                                "as external; end it with `kill {}`",
+                                instance.pid, name, instance.pid),
+                    {{"pid", std::to_string(instance.pid)}, {"instance", name}});
+  }
+}
+
+std::optional<std::string> Supervisor::shown_line(std::string_view line) {
+  if (engine::is_routine_line(line)) return std::nullopt;
+  return printable(mask_text(line));
 }
 
 std::vector<std::string> Supervisor::log_tail(DeploymentId id, std::size_t lines) {
-  auto result = world_.logs.tail(identity_.log_path(id), lines);
-  for (auto& line : result) line = printable(mask_text(line));
+  std::vector<std::string> result;
+  for (const auto& line : world_.logs.tail(identity_.log_path(id), kRoutineLinesPerLine * lines)) {
+    if (auto shown = shown_line(line)) result.push_back(std::move(*shown));
+  }
+  if (result.size() > lines) result.erase(result.begin(), result.end() - static_cast<std::ptrdiff_t>(lines));
   return result;
 }
 

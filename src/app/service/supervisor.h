@@ -9,6 +9,7 @@
 #include "ports/tcp_ports.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -53,7 +54,9 @@ class Supervisor {
   /// restarted); marks those that ended meanwhile.
   void reconcile();
 
-  /// The last lines of its log, masked.
+  /// A line of an engine's log as it is shown: masked; nothing for one that our own questions leave there.
+  static std::optional<std::string> shown_line(std::string_view line);
+  /// The last such lines of its log.
   std::vector<std::string> log_tail(DeploymentId id, std::size_t lines);
   [[nodiscard]] const Identity& identity() const { return identity_; }
   ports::EngineLogs& logs() { return world_.logs; }
@@ -92,8 +95,7 @@ class Supervisor {
   std::set<DeploymentId> being_started_;
   std::set<DeploymentId> being_stopped_;
   std::map<DeploymentId, std::shared_ptr<engine::LogReader>> readers_;
-  std::map<DeploymentId, int> silent_polls_;
-  std::map<std::string, std::set<std::string, std::less<>>> flags_by_executable_;
+  std::map<DeploymentId, SteadyTime> last_answer_;  ///< of a serving engine
 };
 
 }  // namespace dgxmm::service

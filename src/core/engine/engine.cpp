@@ -7,6 +7,10 @@
 #include <algorithm>
 
 namespace dgxmm::engine {
+
+bool is_routine_line(std::string_view line) {
+  return line.ends_with("update_slots: all slots are idle");  // tools/server/server-context.cpp, b11669
+}
 namespace {
 
 bool is_flag(std::string_view word) {

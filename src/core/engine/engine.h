@@ -73,6 +73,9 @@ class LogReader {
 
 std::unique_ptr<LogReader> make_log_reader(EngineKind kind);
 
+/// A line that an engine writes each time its metrics are asked for, and that tells nothing: not shown to people.
+bool is_routine_line(std::string_view line);
+
 /// The engine's command line. Pure.
 Command make_command(const LaunchSpec& spec);
 

@@ -147,81 +147,38 @@ Result<CacheType> cache_type(std::string_view field, const std::optional<std::st
   return parse_word<CacheType>(field, *text, kCacheTypes);
 }
 
-Result<EngineConfig> resolve_llamacpp(const DeployRequest& request, const model::ModelDescription& model,
-                                      const ConfigDefaults& defaults) {
-  const auto context = one_of({"context", request.context}, {"ctx_size", request.ctx_size});
-  if (!context) return fail(context.error());
-  const auto sequences = one_of({"sequences", request.sequences}, {"parallel", request.parallel});
-  if (!sequences) return fail(sequences.error());
+/// By which names a person gave the settings that have two.
+struct UsedNames {
+  std::string_view context;
+  std::string_view sequences;
+};
 
-  LlamaCppConfig config;
-  config.ctx_size = context->value.value_or(0);
-  if (config.ctx_size == 0) {  // also the engine's word for "as the model was trained"
-    if (model.training_context <= 0) {
-      return bad_field("ctx_size", "the model does not say for which context it was trained", "give the context");
-    }
-    config.ctx_size = std::max(model.training_context, kLeastContext);
-  }
-  config.parallel = sequences->value.value_or(4);
-  // llama-server: slots that were not asked for share one cache (common/arg.cpp, b7433 and newer).
-  config.kv_unified = request.kv_unified.value_or(!sequences->value);
-  config.batch = request.batch.value_or(config.batch);
-  config.ubatch = std::min(request.ubatch.value_or(config.ubatch), config.batch);  // as the engine does
-  config.cache_ram_mib = request.cache_ram_mib.value_or(defaults.llamacpp_cache_ram_mib);
-  config.swa_full = request.swa_full.value_or(false);
+Result<void> check_llamacpp(const LlamaCppConfig& config, UsedNames names) {
   const std::array numbers{
-      Number{.field = context->field, .value = config.ctx_size, .least = 256},   // the engine's padding
-      Number{.field = sequences->field, .value = config.parallel, .most = 256},  // LLAMA_MAX_SEQ
+      Number{.field = names.context, .value = config.ctx_size, .least = kLeastContext},
+      Number{.field = names.sequences, .value = config.parallel, .most = 256},  // LLAMA_MAX_SEQ
       Number{.field = "batch", .value = config.batch},
       Number{.field = "ubatch", .value = config.ubatch},
       // -1, "no limit", would make the deployment's size unknowable.
       Number{.field = "cache_ram_mib", .value = config.cache_ram_mib, .least = 0, .most = 16 * 1024 * 1024},
   };
-  if (const auto checked = check_ranges(numbers); !checked) return fail(checked.error());
-
-  const auto type_k = cache_type("cache_type_k", request.cache_type_k);
-  if (!type_k) return fail(type_k.error());
-  const auto type_v = cache_type("cache_type_v", request.cache_type_v);
-  if (!type_v) return fail(type_v.error());
-  const auto flash_attn =
-      parse_word<FlashAttention>("flash_attn", request.flash_attn.value_or("auto"), kFlashAttention);
-  if (!flash_attn) return fail(flash_attn.error());
-  config.cache_type_k = *type_k;
-  config.cache_type_v = *type_v;
-  config.flash_attn = *flash_attn;
+  if (auto checked = check_ranges(numbers); !checked) return checked;
   if (is_quantized(config.cache_type_v) && config.flash_attn == FlashAttention::off) {
     return bad_field(
         "flash_attn", "a quantized V cache requires flash_attn to be enabled",
         fmt::format("leave flash_attn out, or use f16 instead of {} for cache_type_v", name_of(config.cache_type_v)));
   }
-  return config;
+  return {};
 }
 
-Result<EngineConfig> resolve_vllm(const DeployRequest& request, const model::ModelDescription& model) {
-  const auto context = one_of({"context", request.context}, {"max_model_len", request.max_model_len});
-  if (!context) return fail(context.error());
-  const auto sequences = one_of({"sequences", request.sequences}, {"max_num_seqs", request.max_num_seqs});
-  if (!sequences) return fail(sequences.error());
-
-  VllmConfig config;
-  config.max_model_len = context->value.value_or(model.training_context);
-  if (!context->value && model.training_context <= 0) {
-    return bad_field("max_model_len", "the model does not say for which context it was trained", "give the context");
-  }
-  // The API server's default on a GPU of this size (vllm/engine/arg_utils.py, 017e9f44).
-  config.max_num_batched_tokens = request.max_num_batched_tokens.value_or(8192);
-  // vLLM would take 1024 here, whose buffers, graphs and recurrent states cost gigabytes; a step holds at least one
-  // token of each sequence.
-  config.max_num_seqs = sequences->value.value_or(std::min<std::int64_t>(256, config.max_num_batched_tokens));
-  config.kv_tokens = request.kv_tokens;
-  config.enforce_eager = request.enforce_eager.value_or(false);
+Result<void> check_vllm(const VllmConfig& config, UsedNames names) {
   const std::array numbers{
-      Number{.field = context->field, .value = config.max_model_len},
+      Number{.field = names.context, .value = config.max_model_len},
       Number{.field = "max_num_batched_tokens", .value = config.max_num_batched_tokens},
-      Number{.field = sequences->field, .value = config.max_num_seqs},
+      Number{.field = names.sequences, .value = config.max_num_seqs},
       Number{.field = "kv_tokens", .value = config.kv_tokens.value_or(1), .most = std::int64_t{1} << 40},
   };
-  if (const auto checked = check_ranges(numbers); !checked) return fail(checked.error());
+  if (auto checked = check_ranges(numbers); !checked) return checked;
   if (config.max_num_batched_tokens < config.max_num_seqs) {
     return bad_field("max_num_batched_tokens",
                      fmt::format("must be at least max_num_seqs, which is {}", config.max_num_seqs));
@@ -245,11 +202,69 @@ Result<EngineConfig> resolve_vllm(const DeployRequest& request, const model::Mod
                                                             "turboquant_4bit_nc",
                                                             "turboquant_k3v4_nc",
                                                             "turboquant_3bit_nc"};
-  config.kv_cache_dtype = request.kv_cache_dtype.value_or("auto");
   if (std::ranges::find(kDtypes, config.kv_cache_dtype) == kDtypes.end()) {
     return bad_field("kv_cache_dtype", fmt::format("'{}' is not one that vLLM has", printable(config.kv_cache_dtype)),
                      "common ones are auto, bfloat16 and fp8");
   }
+  return {};
+}
+
+Result<EngineConfig> resolve_llamacpp(const DeployRequest& request, const model::ModelDescription& model,
+                                      const ConfigDefaults& defaults) {
+  const auto context = one_of({"context", request.context}, {"ctx_size", request.ctx_size});
+  if (!context) return fail(context.error());
+  const auto sequences = one_of({"sequences", request.sequences}, {"parallel", request.parallel});
+  if (!sequences) return fail(sequences.error());
+
+  LlamaCppConfig config;
+  config.ctx_size = context->value.value_or(0);
+  if (config.ctx_size == 0) {  // also the engine's word for "as the model was trained"
+    if (model.training_context <= 0) {
+      return bad_field("ctx_size", "the model does not say for which context it was trained", "give the context");
+    }
+    config.ctx_size = std::max(model.training_context, kLeastContext);
+  }
+  config.parallel = sequences->value.value_or(4);
+  // llama-server: slots that were not asked for share one cache (common/arg.cpp, b7433 and newer).
+  config.kv_unified = request.kv_unified.value_or(!sequences->value);
+  config.batch = request.batch.value_or(config.batch);
+  config.ubatch = std::min(request.ubatch.value_or(config.ubatch), config.batch);  // as the engine does
+  config.cache_ram_mib = request.cache_ram_mib.value_or(defaults.llamacpp_cache_ram_mib);
+  config.swa_full = request.swa_full.value_or(false);
+  const auto type_k = cache_type("cache_type_k", request.cache_type_k);
+  if (!type_k) return fail(type_k.error());
+  const auto type_v = cache_type("cache_type_v", request.cache_type_v);
+  if (!type_v) return fail(type_v.error());
+  const auto flash_attn =
+      parse_word<FlashAttention>("flash_attn", request.flash_attn.value_or("auto"), kFlashAttention);
+  if (!flash_attn) return fail(flash_attn.error());
+  config.cache_type_k = *type_k;
+  config.cache_type_v = *type_v;
+  config.flash_attn = *flash_attn;
+  if (auto valid = check_llamacpp(config, {context->field, sequences->field}); !valid) return fail(valid.error());
+  return config;
+}
+
+Result<EngineConfig> resolve_vllm(const DeployRequest& request, const model::ModelDescription& model) {
+  const auto context = one_of({"context", request.context}, {"max_model_len", request.max_model_len});
+  if (!context) return fail(context.error());
+  const auto sequences = one_of({"sequences", request.sequences}, {"max_num_seqs", request.max_num_seqs});
+  if (!sequences) return fail(sequences.error());
+
+  VllmConfig config;
+  config.max_model_len = context->value.value_or(model.training_context);
+  if (!context->value && model.training_context <= 0) {
+    return bad_field("max_model_len", "the model does not say for which context it was trained", "give the context");
+  }
+  // The API server's default on a GPU of this size (vllm/engine/arg_utils.py, 017e9f44).
+  config.max_num_batched_tokens = request.max_num_batched_tokens.value_or(8192);
+  // vLLM would take 1024 here, whose buffers, graphs and recurrent states cost gigabytes; a step holds at least one
+  // token of each sequence.
+  config.max_num_seqs = sequences->value.value_or(std::min<std::int64_t>(256, config.max_num_batched_tokens));
+  config.kv_tokens = request.kv_tokens;
+  config.enforce_eager = request.enforce_eager.value_or(false);
+  config.kv_cache_dtype = request.kv_cache_dtype.value_or("auto");
+  if (auto valid = check_vllm(config, {context->field, sequences->field}); !valid) return fail(valid.error());
   return config;
 }
 
@@ -286,6 +301,13 @@ Result<EngineConfig> resolve(const DeployRequest& request, const model::ModelDes
   if (const auto fitting = refuse_settings_of_the_other(request, *engine); !fitting) return fail(fitting.error());
   if (const auto common = check_common(request); !common) return fail(common.error());
   return *engine == EngineKind::llamacpp ? resolve_llamacpp(request, model, defaults) : resolve_vllm(request, model);
+}
+
+Result<void> check(const EngineConfig& config) {
+  if (const auto* llamacpp = std::get_if<LlamaCppConfig>(&config)) {
+    return check_llamacpp(*llamacpp, {"ctx_size", "parallel"});
+  }
+  return check_vllm(std::get<VllmConfig>(config), {"max_model_len", "max_num_seqs"});
 }
 
 DeployRequest with_config(DeployRequest request, const EngineConfig& config) {

@@ -53,6 +53,9 @@ std::string_view display_name(EngineKind kind);
 Result<EngineConfig> resolve(const DeployRequest& request, const model::ModelDescription& model,
                              const ConfigDefaults& defaults);
 
+/// Whether the engine would take it: the same check that `resolve` ends with. Errors: `bad_field`.
+Result<void> check(const EngineConfig& config);
+
 /// The request with the settings of `config` written out, so that a plan can be sent as a request of its own.
 DeployRequest with_config(DeployRequest request, const EngineConfig& config);
 

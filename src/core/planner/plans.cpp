@@ -1,5 +1,7 @@
 #include "core/planner/plans.h"
 
+#include "core/engine/request.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -103,9 +105,18 @@ void judge_room(const PlanInput& input, const memory::Estimate& estimate, Plan& 
 
 // ---- Another configuration of the request: P1, P2, P3
 
+/// "needs 46.0 GiB instead of 78.0 GiB"; the saving alone where that would show the same figure twice.
+std::string describe_saving(Bytes needed, Bytes as_asked) {
+  const auto now = format_bytes(needed);
+  const auto before = format_bytes(as_asked);
+  if (now == before) return fmt::format("saves {}", format_bytes(as_asked - needed));
+  return fmt::format("needs {} instead of {}", now, before);
+}
+
 /// The request under another configuration; nothing when that cannot be had or does not make the request smaller.
 std::optional<Plan> reconfigured(const Situation& situation, PlanKind kind, std::string id, std::string_view what,
                                  EngineConfig config) {
+  if (!engine::check(config)) return std::nullopt;
   const auto estimate = situation.estimator(config);
   if (!estimate || estimate->total >= situation.as_asked.total) return std::nullopt;
   Plan plan = settled({
@@ -117,8 +128,7 @@ std::optional<Plan> reconfigured(const Situation& situation, PlanKind kind, std:
       .config = std::move(config),
       .confidence = estimate->confidence,
   });
-  plan.title = fmt::format("{}: needs {} instead of {}", what, format_bytes(plan.needed),
-                           format_bytes(situation.as_asked.total));
+  plan.title = fmt::format("{}: {}", what, describe_saving(plan.needed, situation.as_asked.total));
   if (!plan.fits) plan.title += fmt::format(", still {} too much", format_bytes(plan.shortfall));
   judge_room(situation.input, *estimate, plan);
   const auto asked = context_of(situation.input.config);
@@ -129,20 +139,31 @@ std::optional<Plan> reconfigured(const Situation& situation, PlanKind kind, std:
   return plan;
 }
 
+/// The smaller of that type and q8_0.
+engine::CacheType at_most_q8_0(engine::CacheType type) {
+  using engine::CacheType;
+  const bool wider = type == CacheType::f32 || type == CacheType::f16 || type == CacheType::bf16;
+  return wider ? CacheType::q8_0 : type;
+}
+
 /// P1
 std::optional<Plan> smaller_cache_type(const Situation& situation) {
   auto config = situation.input.config;
   std::string type;
+  std::string cache = "KV";
   if (auto* llamacpp = std::get_if<LlamaCppConfig>(&config)) {
-    // A quantized V needs flash attention.
-    if (llamacpp->flash_attn == engine::FlashAttention::off) return std::nullopt;
+    const auto k = at_most_q8_0(llamacpp->cache_type_k);
+    const auto v = at_most_q8_0(llamacpp->cache_type_v);
+    if (v == llamacpp->cache_type_v) cache = "K";
+    if (k == llamacpp->cache_type_k) cache = "V";
     type = "q8_0";
-    llamacpp->cache_type_k = llamacpp->cache_type_v = engine::CacheType::q8_0;
+    llamacpp->cache_type_k = k;
+    llamacpp->cache_type_v = v;
   } else {
     type = "fp8";
     std::get<VllmConfig>(config).kv_cache_dtype = type;
   }
-  return reconfigured(situation, PlanKind::kv, "kv:" + type, fmt::format("Keep the KV cache as {}", type),
+  return reconfigured(situation, PlanKind::kv, "kv:" + type, fmt::format("Keep the {} cache as {}", cache, type),
                       std::move(config));
 }
 

@@ -96,18 +96,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 Error unknown_name(const Assignment& assignment) {
-  const Definition* nearest = nullptr;
-  std::size_t distance = 4;  // further away than this is no typing mistake
-  for (const auto& definition : kDefinitions) {
-    const auto d = edit_distance(assignment.name, definition.name);
-    if (d < distance) {
-      distance = d;
-      nearest = &definition;
-    }
-  }
+  const auto nearest = nearest_name(assignment.name);
   return Error{"bad_setting", fmt::format("{}: there is no setting '{}'", assignment.where, assignment.name),
-               nearest != nullptr ? fmt::format("did you mean '{}'?", nearest->name)
-                                  : std::string{"`dgxmm serve --help` lists them all"},
+               nearest ? fmt::format("did you mean '{}'?", *nearest)
+                       : std::string{"`dgxmm serve --help` lists them all"},
                assignment.where};
 }
 
@@ -172,6 +164,19 @@ memory::EstimateSettings Settings::estimate() const {
 engine::ConfigDefaults Settings::config_defaults() const { return {.llamacpp_cache_ram_mib = llamacpp_cache_ram_mib}; }
 
 std::span<const Definition> definitions() { return kDefinitions; }
+
+std::optional<std::string_view> nearest_name(std::string_view mistyped) {
+  std::optional<std::string_view> nearest;
+  // Further away is no typing mistake; a short name is another word sooner, as "model" is beside "token".
+  std::size_t distance = mistyped.size() < 8 ? 3 : 4;
+  for (const auto& definition : kDefinitions) {
+    const auto d = edit_distance(mistyped, definition.name);
+    if (d >= distance) continue;
+    distance = d;
+    nearest = definition.name;
+  }
+  return nearest;
+}
 
 Result<Settings> apply(std::span<const Assignment> assignments) {
   Settings settings;
@@ -259,7 +264,11 @@ std::string reference_page() {
       "Each setting can stand in the settings file (TOML; `--config FILE`, else `$XDG_CONFIG_HOME/dgxmm/settings.toml`,\n"
       "`~/.config/dgxmm/settings.toml` or `/etc/dgxmm/settings.toml`), in the environment (`DGXMM_` and the name in\n"
       "capitals; lists are separated by `:`) and as a flag of `dgxmm serve` (`--` and the name with `-`). Flags win over the\n"
-      "environment, the environment over the file. An unknown name or a wrong value is an error that names the line.\n\n"
+      "environment, the environment over the file. A wrong value is an error that names its line, variable or flag, and\n"
+      "so is an unknown name in the file or as a flag. Of the variables that begin with `DGXMM_`, one that looks like a\n"
+      "mistyped setting is warned about; the others are left to whoever set them.\n\n"
+      "A flag's value can be read by every user of the host in the process list: give the token in the file, readable by\n"
+      "the daemon's user alone, or as `DGXMM_TOKEN`.\n\n"
       "| setting | default | what |\n| --- | --- | --- |\n";
   for (const auto& definition : kDefinitions) {
     page += fmt::format("| `{}` | {} | {} |\n", definition.name,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,9 @@ struct Definition {
 };
 
 std::span<const Definition> definitions();
+
+/// The setting that was meant by a name which is none; absent when the name is like none of them.
+std::optional<std::string_view> nearest_name(std::string_view mistyped);
 
 /// A value on its way into the settings. `where` names the line, variable or flag, for error messages.
 struct Assignment {

@@ -165,6 +165,7 @@ void Daemon::kill_hard() {
 int Daemon::end() {
   process_->signal(SIGTERM);
   const auto exit_code = process_->wait().value_or(-1);
+  last_log_ = process_->err();
   process_.reset();
   return exit_code;
 }

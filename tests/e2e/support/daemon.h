@@ -71,7 +71,8 @@ class Daemon {
   void open_gate() const;
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  [[nodiscard]] std::string log() const { return process_ ? process_->err() : std::string{}; }
+  /// Of the daemon that runs, or else of the last one that `end` ended.
+  [[nodiscard]] std::string log() const { return process_ ? process_->err() : last_log_; }
   [[nodiscard]] const std::filesystem::path& state_dir() const { return folder_.path(); }
 
   /// Runs a client command to its end, or starts it.
@@ -98,6 +99,7 @@ class Daemon {
   TempDir folder_;
   Words command_;
   std::unique_ptr<Subprocess> process_;
+  std::string last_log_;
   std::uint16_t port_ = 0;
 };
 

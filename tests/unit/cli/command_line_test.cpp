@@ -229,6 +229,16 @@ TEST(CommandLine, HelpNamesEveryCommand) {
   }
 }
 
+TEST(CommandLine, HelpHasNothingOfTheParsersOwnNotation) {
+  for (const auto& command : grammar().commands) {
+    const auto text = parsed<HelpCommand>({"help", command.name}).text;
+    for (const auto* notation : {"{", "}", " in [", "UINT", "Excludes"}) {
+      if (command.name == "completion") continue;  // shows a zsh path
+      EXPECT_EQ(text.find(notation), std::string::npos) << command.name << ": " << notation;
+    }
+  }
+}
+
 TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   const std::vector<Arguments> wrong{{},
                                      {"nope"},
@@ -256,6 +266,8 @@ TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
                                      {"logs", "x", "--tail", "-1"},
                                      {"apply"},
                                      {"events", "--after", "-1"},
+                                     {"events", "--tail", "-1"},
+                                     {"events", "--all", "--tail", "3"},
                                      {"completion", "tcsh"},
                                      {"help", "nope"},
                                      {"budget", "x"},
@@ -268,6 +280,9 @@ TEST(CommandLine, WrongUsageIsRefusedWithAHint) {
   EXPECT_EQ(refused({"nope"}).message, "there is no command 'nope'");
   EXPECT_EQ(refused({"fit", "m", "--nope"}).message, "there is no option --nope");
   EXPECT_EQ(refused({"fit", "m", "--nope"}).hint, "`dgxmm help fit` tells what it takes");
+  EXPECT_EQ(refused({"help", "nope"}).message, "there is no command 'nope'");
+  EXPECT_EQ(refused({"help", "nope"}).hint, "`dgxmm help` lists the commands");
+  EXPECT_EQ(refused({"fit", "m", "-fa", "maybe"}).message, "--flash-attn: 'maybe' is not one of on, off, auto");
 }
 
 TEST(CommandLine, TheGrammarKnowsOptionsAndTheirValues) {

@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 
+#include "cli/format.h"
+#include "cli/table.h"
 #include "fake_daemon.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +9,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -131,6 +134,33 @@ TEST_F(Commands, SeveralModelsAreOneTable) {
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.out, HasSubstr("smol   fits"));
   EXPECT_THAT(outcome.out, HasSubstr("short 1.0 GiB"));
+}
+
+TEST_F(Commands, OfSeveralModelsABadOneIsARowWithItsProblem) {
+  daemon_.on("POST /fit", problem_of(Error{"model_not_found", "there is no model 'none'", "give its path", {}}), 404);
+  daemon_.on("POST /fit", fit(true));
+  const auto outcome = run_with_daemon({"fit", "none", "smol"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.out,
+            "MODEL  VERDICT    NEEDS   LEAVES  CONFIDENCE\n"
+            "none   error\n"
+            "    there is no model 'none'\n"
+            "    hint: give its path\n"
+            "smol   fits     2.0 GiB  8.0 GiB  estimated\n"
+            "each on its own, of 10.0 GiB free\n");
+}
+
+TEST_F(Commands, FitShowsEveryWordOfAPartOnANarrowTerminal) {
+  auto answer = fit(true);
+  answer.parts[0].detail = "512.0 MiB fixed + prompt cache of up to 1.0 GiB, as llama-server was told";
+  daemon_.on("POST /fit", answer);
+  width_ = 80;
+  const auto outcome = run_with_daemon({"fit", "smol"});
+  EXPECT_THAT(outcome.out, Not(HasSubstr("…")));
+  EXPECT_THAT(outcome.out, HasSubstr("was told\n"));
+  std::istringstream lines{outcome.out};
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 80U) << line;
 }
 
 TEST_F(Commands, FitAsJsonIsTheDocumentAndSeveralAreAList) {
@@ -266,6 +296,49 @@ TEST_F(CliTest, WrongUsageAsJsonIsAProblemToo) {
   const auto problem = from_json<dto::Problem>(outcome.out);
   ASSERT_TRUE(problem) << outcome.out;
   EXPECT_EQ(problem->code, "usage");
+  EXPECT_EQ(problem->title, "Wrong usage");
+  EXPECT_EQ(problem->detail, "there is no option --nope");
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\"status\"")));
+}
+
+TEST_F(Commands, AProblemOfTheDaemonKeepsItsStatus) {
+  daemon_.on("POST /deployments", refusal("does_not_fit"), 409);
+  EXPECT_THAT(run_with_daemon({"deploy", "m", "--json"}).out, HasSubstr("\"status\":409"));
+}
+
+TEST_F(CliTest, HelpFitsTheTerminal) {
+  width_ = 80;
+  for (const auto& command : grammar().commands) {
+    std::istringstream lines{run_cli({"help", command.name}).out};
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 80U) << command.name << ": " << line;
+  }
+  width_ = 60;
+  EXPECT_THAT(run_cli({"help", "stop"}).out, HasSubstr("--all"));
+}
+
+TEST_F(CliTest, ATokenInAFileThatEveryoneMayReadIsWarnedAbout) {
+  const auto file = folder_ / "settings.toml";
+  std::ofstream{file} << "token = \"secret\"\n";
+  using std::filesystem::perms;
+  std::filesystem::permissions(file, perms::owner_read | perms::owner_write | perms::group_read);
+  EXPECT_EQ(run_plain({"version", "--config", file.string(), "--address", "127.0.0.1:0"}).err.find("warning"),
+            std::string::npos);
+  std::filesystem::permissions(file, perms::others_read, std::filesystem::perm_options::add);
+  const auto outcome = run_plain({"version", "--config", file.string(), "--address", "127.0.0.1:0"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("warning: " + file.string() + " holds the token"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("secret")));
+}
+
+TEST_F(CliTest, AMistypedVariableIsWarnedAbout) {
+  ::setenv("DGXMM_LISTNE", "127.0.0.1:1", 1);
+  ::setenv("DGXMM_INSTANCE", "x", 1);
+  const auto outcome = run_cli({"version"});
+  ::unsetenv("DGXMM_LISTNE");
+  ::unsetenv("DGXMM_INSTANCE");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("warning: DGXMM_LISTNE is no setting: did you mean DGXMM_LISTEN?\n"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("DGXMM_INSTANCE")));
 }
 
 TEST_F(Commands, WhatTheDaemonSaysCannotControlTheTerminal) {
@@ -633,13 +706,38 @@ TEST_F(Commands, EventsEndWhenEverythingStoredWasShown) {
   daemon_.stream("GET /events", {kBudgetMessage}, true);
   const auto outcome = run_with_daemon({"events"});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_EQ(outcome.out,
-            "    1  2026-11-29T21:30:11.042Z  event 1\n"
-            "    2  2026-11-29T21:30:11.042Z  event 2\n"
-            "    3  2026-11-29T21:30:11.042Z  event 3\n");
-  std::vector<std::string> after;
-  for (const auto& request : daemon_.requests()) after.push_back(request.query.at("after"));
-  EXPECT_EQ(after, (std::vector<std::string>{"0", "2", "3"}));
+  const auto time = local_time_text(*parse_time("2026-11-29T21:30:11.042Z"), clock_.wall());
+  EXPECT_EQ(outcome.out, "    1  " + time + "  event 1\n    2  " + time + "  event 2\n    3  " + time + "  event 3\n");
+  ASSERT_EQ(daemon_.requests().size(), 3U);
+  EXPECT_EQ(daemon_.requests()[0].query.at("tail"), "50");
+  EXPECT_EQ(daemon_.requests()[1].query.at("after"), "2");
+  EXPECT_EQ(daemon_.requests()[2].query.at("after"), "3");
+}
+
+TEST_F(Commands, AsManyEventsAsWereAskedFor) {
+  daemon_.stream("GET /events", {kBudgetMessage});
+  for (const auto& option : {std::vector<std::string>{"--tail", "3"}, {"--all"}, {"--follow", "--tail", "4"}}) {
+    auto arguments = option;
+    arguments.insert(arguments.begin(), "events");
+    EXPECT_EQ(run_with_daemon(arguments).exit_code, 0);
+  }
+  EXPECT_EQ(daemon_.requests().at(0).query.at("tail"), "3");
+  EXPECT_EQ(daemon_.requests().at(1).query.at("after"), "0");
+  EXPECT_EQ(daemon_.requests().at(2).query.at("tail"), "4");
+}
+
+TEST_F(Commands, EventsFitTheTerminal) {
+  dto::Event event;
+  event.id = 1;
+  event.time = "2026-11-29T21:30:11.042Z";
+  event.message = "a sentence that is much longer than one line of the terminal, and ends here";
+  daemon_.stream("GET /events", {"id: 1\nevent: x\ndata: " + to_json(event) + "\n\n" + kBudgetMessage});
+  daemon_.stream("GET /events", {kBudgetMessage});
+  width_ = 50;
+  const auto outcome = run_with_daemon({"events"});
+  EXPECT_THAT(outcome.out, HasSubstr("ends here\n"));
+  std::istringstream lines{outcome.out};
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 50U) << line;
 }
 
 TEST_F(Commands, EventsThatAreFollowedBeginNowAndGoOn) {
@@ -647,7 +745,7 @@ TEST_F(Commands, EventsThatAreFollowedBeginNowAndGoOn) {
   const auto outcome = run_with_daemon({"events", "-f"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("event 9"));
-  EXPECT_EQ(daemon_.requests().at(0).query.count("after"), 0U);
+  EXPECT_EQ(daemon_.requests().at(0).query, (std::map<std::string, std::string>{{"tail", "0"}}));
 }
 
 TEST_F(Commands, EventsAsJsonAreOneDocumentALine) {
@@ -684,12 +782,14 @@ TEST_F(Commands, BudgetShowsDeploymentsAndWarnings) {
 
 TEST_F(Commands, ModelsSayWhatCannotBeUsed) {
   dto::Models models;
+  models.warnings = {"/gone: does not exist"};
   models.models = {{"good", "/m/good.gguf", "gguf", "llama", "Q4_K_M", "base", gib(4), 8192, ""},
                    {"bad", "/m/bad.gguf", "gguf", "", "", "", gib(1), 0, "ends too early"}};
   daemon_.on("GET /models", models);
   const auto outcome = run_with_daemon({"models"});
   EXPECT_THAT(outcome.out, HasSubstr("good  gguf    llama         Q4_K_M  4.0 GiB     8192\n"));
   EXPECT_THAT(outcome.out, HasSubstr("    cannot be used: ends too early\n"));
+  EXPECT_EQ(outcome.err, "warning: /gone: does not exist\n");
 }
 
 TEST_F(Commands, ProcessesWithUnknownPartsHaveAFootnote) {

@@ -2,8 +2,32 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
+#include <optional>
+#include <string>
+
 namespace dgxmm::cli {
 namespace {
+
+/// A time zone for one test.
+class ZoneOf {
+ public:
+  explicit ZoneOf(const char* zone) {
+    if (const char* now = std::getenv("TZ")) before_ = now;
+    ::setenv("TZ", zone, 1);
+    ::tzset();
+  }
+  ~ZoneOf() {
+    before_ ? ::setenv("TZ", before_->c_str(), 1) : ::unsetenv("TZ");
+    ::tzset();
+  }
+  ZoneOf(const ZoneOf&) = delete;
+  ZoneOf& operator=(const ZoneOf&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
 
 TEST(Format, B7_UnknownIsAQuestionMarkNeverZero) {
   EXPECT_EQ(size_text(std::nullopt), "?");
@@ -36,6 +60,14 @@ TEST(Format, ReadsBackWhatFormatTimeWrites) {
                            "2026-11-29 21:30:11.042Z", "2026-11-29T21:30:-1.042Z", "2026-02-30T21:30:11.042Z"}) {
     EXPECT_FALSE(parse_time(text)) << text;
   }
+}
+
+TEST(Format, LocalTimeHasADateOnlyWhenItIsNotToday) {
+  const ZoneOf zone{"XXX-2"};  // two hours east of Greenwich
+  const auto time = *parse_time("2026-11-29T21:30:11.042Z");
+  EXPECT_EQ(local_time_text(time, time), "23:30:11");
+  EXPECT_EQ(local_time_text(time, *parse_time("2026-11-29T22:30:00.000Z")), "Nov 29 23:30:11");
+  EXPECT_EQ(local_time_text(time, *parse_time("2027-11-29T21:30:11.042Z")), "Nov 29 23:30:11");
 }
 
 TEST(Format, AVerdictSaysWhatIsLeftOrMissing) {

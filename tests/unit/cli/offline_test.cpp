@@ -30,10 +30,10 @@ class OneModel final : public ports::ModelFiles {
     description.weights = {.files = mib(100), .tensors = mib(99), .input_tensors = mib(50), .token_embedding = mib(50)};
     return description;
   }
-  std::vector<ports::CatalogEntry> scan(const std::vector<std::string>& folders) override {
-    std::vector<ports::CatalogEntry> entries;
-    for (const auto& folder : folders) entries.push_back({.name = "m", .path = folder + "/m.gguf"});
-    return entries;
+  ports::Catalog scan(const std::vector<std::string>& folders) override {
+    ports::Catalog found;
+    for (const auto& folder : folders) found.models.push_back({.name = "m", .path = folder + "/m.gguf"});
+    return found;
   }
 };
 
@@ -139,8 +139,9 @@ TEST_F(Offline, WrongSettingsAreUsageErrors) {
 TEST_F(Offline, OneBrokenModelDoesNotHideTheOthers) {
   const auto outcome = run_cli({"fit", "/models/m.gguf", "/models/none.gguf", "/other/m.gguf"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("error: there is no /models/none.gguf"), std::string::npos);
   EXPECT_NE(outcome.out.find("small"), std::string::npos);
+  EXPECT_NE(outcome.out.find("/models/none.gguf"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("    there is no /models/none.gguf\n"), std::string::npos) << outcome.out;
   EXPECT_EQ(readings_, 1);
 }
 

@@ -65,6 +65,22 @@ TEST(Table, NotesStandBelowTheirRow) {
   EXPECT_EQ(table.render(14), "A\n1\n    one two\n    three four\n2\n");
 }
 
+TEST(Table, AColumnThatWrapsLosesNothing) {
+  Table table{{{"A"}, {"B", Align::right}, {"WHY", Align::left, 8, true}}};
+  table.add({"kv", "1", "512.0 MiB fixed + prompt cache"});
+  table.add({"x", "2", "short"});
+  EXPECT_EQ(table.render(20),
+            "A   B  WHY\n"
+            "kv  1  512.0 MiB\n"
+            "       fixed +\n"
+            "       prompt cache\n"
+            "x   2  short\n");
+  EXPECT_EQ(table.render(0),
+            "A   B  WHY\n"
+            "kv  1  512.0 MiB fixed + prompt cache\n"
+            "x   2  short\n");
+}
+
 TEST(Table, MissingCellsAreEmpty) {
   Table table{{{"A"}, {"B"}}};
   table.add({"1"});
@@ -77,6 +93,13 @@ TEST(Width, CountsCodePoints) {
   EXPECT_EQ(cut_to_width("größer", 5), "größ…");
   EXPECT_EQ(cut_to_width("ab", 1), "…");
   EXPECT_EQ(cut_to_width("ab", 0), "");
+}
+
+TEST(Wrap, TextBesideALabelGoesOnBelowItself) {
+  EXPECT_EQ(wrap_beside("größe: ", "one two three", 15), "größe: one two\n       three\n");
+  EXPECT_EQ(wrap_beside("a: ", "one two", 0), "a: one two\n");
+  EXPECT_EQ(wrap_beside("a:", "", 10), "a:\n");
+  EXPECT_EQ(wrap_beside("label: ", "one two", 3), "label: one\n       two\n");
 }
 
 TEST(Wrap, BreaksAtSpacesOnly) {

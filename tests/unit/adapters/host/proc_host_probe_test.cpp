@@ -131,6 +131,14 @@ TEST_F(ProcHostProbeTest, B10_AHostileCommandLineIsOnePrintableLine) {
   for (const char byte : rows[0].command) EXPECT_TRUE(byte >= ' ' && byte <= '~') << rows[0].command;
 }
 
+TEST_F(ProcHostProbeTest, B7_GpuMemoryIsAKnownZeroOnlyWithoutADriver) {
+  put_process(42, 1024, "x");
+  ASSERT_EQ(probe().processes(1, {}).size(), 1U);
+  EXPECT_EQ(probe().processes(1, {})[0].gpu, Bytes{0});
+  put("dev/nvidiactl", "");
+  EXPECT_EQ(probe().processes(1, {})[0].gpu, std::nullopt);
+}
+
 TEST_F(ProcHostProbeTest, B10_UserNamesAndNumbersWhereThereIsNoName) {
   put_process(10, 3000, std::string_view{"a\0", 2}, 0, 1000);
   put_process(11, 2000, std::string_view{"b\0", 2}, 0, 4242);

@@ -24,6 +24,22 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
+/// While it lives, a test that runs as root runs as a user to whom permissions apply.
+class AsOrdinaryUser {
+ public:
+  AsOrdinaryUser() : changed_(::geteuid() == 0 && ::seteuid(kNobody) == 0) {}
+  ~AsOrdinaryUser() {
+    if (changed_) static_cast<void>(::seteuid(0));
+  }
+  AsOrdinaryUser(const AsOrdinaryUser&) = delete;
+  AsOrdinaryUser& operator=(const AsOrdinaryUser&) = delete;
+  explicit operator bool() const { return ::geteuid() != 0; }
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  bool changed_;
+};
+
 class ModelFiles : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -43,7 +59,7 @@ class ModelFiles : public ::testing::Test {
     auto result = models_.describe(path);
     return result ? Error{"ok", "ok", {}, {}} : result.error();
   }
-  [[nodiscard]] std::vector<ports::CatalogEntry> scan() { return models_.scan({root_.string()}); }
+  [[nodiscard]] std::vector<ports::CatalogEntry> scan() { return models_.scan({root_.string()}).models; }
   [[nodiscard]] std::vector<std::string> names(const std::vector<ports::CatalogEntry>& entries) {
     std::vector<std::string> result;
     for (const auto& entry : entries) result.push_back(entry.name);
@@ -348,12 +364,33 @@ TEST_F(ModelFiles, AScanEndsOnFoldersThatLinkToThemselves) {
   fs::create_directory_symlink(root_, at("a/loop"));
   fs::create_directory_symlink(at("a"), at("again"));
   EXPECT_THAT(names(scan()), ElementsAre("m"));
-  EXPECT_THAT(names(models_.scan({root_.string(), root_.string() + "/", at("a")})), ElementsAre("m"));
+  EXPECT_THAT(names(models_.scan({root_.string(), root_.string() + "/", at("a")}).models), ElementsAre("m"));
 }
 
-TEST_F(ModelFiles, AScanOfWhatIsNotThereIsEmpty) {
-  EXPECT_THAT(models_.scan({at("nothing"), "", "/dev/null"}), IsEmpty());
-  EXPECT_THAT(models_.scan({}), IsEmpty());
+TEST_F(ModelFiles, AScanOfWhatIsNotThereSaysSo) {
+  const auto found = models_.scan({at("nothing"), "", "/dev/null"});
+  EXPECT_THAT(found.models, IsEmpty());
+  EXPECT_THAT(found.problems,
+              ElementsAre(at("nothing") + ": does not exist", ": does not exist", "/dev/null: is not a folder"));
+  EXPECT_THAT(models_.scan({}).problems, IsEmpty());
+}
+
+TEST_F(ModelFiles, AFolderThatCannotBeReadIsNotTakenForAnEmptyOne) {
+  fs::create_directories(at("closed"));
+  testing::write_dense_gguf(at("open.gguf"));
+  fs::permissions(at("closed"), fs::perms::none);
+  fs::permissions(root_, fs::perms::others_read | fs::perms::others_exec, fs::perm_options::add);
+  {
+    const AsOrdinaryUser ordinary;
+    if (!ordinary) GTEST_SKIP() << "root reads everything, and this process may not become another user";
+    const auto reason = at("closed") + ": cannot be read: Permission denied";
+    EXPECT_EQ(message(at("closed")), reason);
+    EXPECT_EQ(failure(at("closed")).hint, "let the user that runs dgxmm read it");
+    const auto found = models_.scan({root_.string()});
+    EXPECT_THAT(names(found.models), ElementsAre("open"));
+    EXPECT_THAT(found.problems, ElementsAre(reason));
+  }
+  fs::permissions(at("closed"), fs::perms::owner_all);
 }
 
 }  // namespace

@@ -118,13 +118,30 @@ TEST_F(CgroupFiles, AGroupOfTheOtherVersionIsAbsent) {
 TEST_F(CgroupFiles, AFolderWithoutAMemoryControllerIsNotUsed) {
   MemoryCgroups cgroups{folder_.path()};  // what it makes here are plain folders
   EXPECT_FALSE(cgroups.create("dgxmm-ab-8"));
-  EXPECT_EQ(cgroups.groups().size(), 1U) << "and nothing is left of the attempt";
+  EXPECT_EQ(cgroups.groups("").size(), 1U) << "and nothing is left of the attempt";
 }
 
 TEST_F(CgroupFiles, TheNameThatItWasMadeForIsFoundAgain) {
   const MemoryCgroups cgroups{folder_.path()};
-  ASSERT_EQ(cgroups.groups().size(), 1U);
-  EXPECT_EQ(cgroups.name_of(cgroups.groups().front()), "dgxmm-ab-7");
+  ASSERT_EQ(cgroups.groups("").size(), 1U);
+  EXPECT_EQ(cgroups.name_of(cgroups.groups("").front()), "dgxmm-ab-7");
+}
+
+TEST_F(CgroupFiles, GroupsAreThoseWhoseNameBeginsWithThePrefix) {
+  std::filesystem::create_directories(folder_.path() / "sys/fs/cgroup/dgxmm/dgxmm-abc-7-0123abcd");
+  const MemoryCgroups cgroups{folder_.path()};
+  EXPECT_THAT(cgroups.groups("dgxmm-ab-"), ElementsAre(Group{.version = 2, .path = "/dgxmm/dgxmm-ab-7-0123abcd"}));
+  EXPECT_EQ(cgroups.groups("dgxmm-ab").size(), 2U);
+  EXPECT_TRUE(cgroups.groups("dgxmm-b-").empty());
+}
+
+TEST_F(CgroupFiles, LeftoversOfAnotherDaemonStay) {
+  const auto parent = folder_.path() / "sys/fs/cgroup/dgxmm";
+  std::filesystem::create_directories(parent / "dgxmm-ours-1-0123abcd");
+  std::filesystem::create_directories(parent / "dgxmm-theirs-1-0123abcd");
+  MemoryCgroups{folder_.path()}.remove_leftovers("dgxmm-ours-");
+  EXPECT_FALSE(std::filesystem::exists(parent / "dgxmm-ours-1-0123abcd"));
+  EXPECT_TRUE(std::filesystem::exists(parent / "dgxmm-theirs-1-0123abcd"));
 }
 
 }  // namespace

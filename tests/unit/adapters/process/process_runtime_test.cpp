@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <exception>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -275,6 +277,78 @@ TEST_F(ProcessRuntimeTest, FindsAnEngineThatTheStoreHasNeverHeardOf) {
   EXPECT_THAT(owned, Contains(std::pair{std::string{"dgxmm-abc-7"}, instance}));
 }
 
+TEST_F(ProcessRuntimeTest, EnginesOfAnotherDaemonAreNotFound) {
+  const auto instance = start(spec({"sleep", "1000"}, "dgxmm-abc-7"));
+  start(spec({"sleep", "1000"}, "dgxmm-abcd-7"));
+  auto ours = options();
+  ours.owned_prefix = "dgxmm-abc-";
+  EXPECT_THAT(ProcessRuntime(loop_, ours).find_owned(),
+              testing::ElementsAre(std::pair{std::string{"dgxmm-abc-7"}, instance}));
+}
+
+// --- when the loop stops
+// ----------------------------------------------------------------------------------------------
+
+TEST_F(ProcessRuntimeTest, EndWaits_WhoeverWaitsForAnEndReturnsAndTheEngineGoesOn) {
+  const auto instance = start(shell("exec sleep 1000"));
+  auto runtime = make_runtime();
+  int ended = 0;
+  const auto count = [&](const std::exception_ptr& failure, const ports::ExitStatus& status) {
+    if (!failure && !status.exit_code && !status.signal) ++ended;
+  };
+  boost::asio::co_spawn(loop_, runtime->wait(instance), count);
+  loop_.restart();
+  loop_.poll();
+  EXPECT_EQ(ended, 0);
+  runtime->end_waits();
+  boost::asio::co_spawn(loop_, runtime->wait(instance), count);  // and who comes later
+  EXPECT_TRUE(becomes_true([&] { return ended == 2; }));
+  EXPECT_EQ(runtime->presence(instance), Presence::running);
+}
+
+TEST_F(ProcessRuntimeTest, EndWaits_TheStatusIsLeftForTheNextDaemon) {
+  const auto instance = start(shell("exit 3"));
+  EXPECT_TRUE(becomes_true([&] { return runtime_->presence(instance) == Presence::gone; }));
+  auto runtime = make_runtime();
+  runtime->end_waits();
+  EXPECT_EQ(run(runtime->wait(instance)).exit_code, std::nullopt);
+  EXPECT_EQ(run(runtime_->wait(instance)).exit_code, 3);
+}
+
+TEST_F(ProcessRuntimeTest, EndWaits_AStopReturnsWithinItsGraceAndHasAsked) {
+  const auto instance = start(shell("trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done"));
+  ASSERT_TRUE(log_has("up"));
+  auto runtime = make_runtime();
+  std::optional<Result<void>> stopped;
+  boost::asio::co_spawn(loop_, runtime->stop(instance, std::chrono::hours{1}),
+                        [&](const std::exception_ptr& failure, Result<void> result) {
+                          if (!failure) stopped = std::move(result);
+                        });
+  ASSERT_TRUE(log_has("asked"));
+  EXPECT_FALSE(stopped);
+  runtime->end_waits();
+  ASSERT_TRUE(becomes_true([&] { return stopped.has_value(); }));
+  ASSERT_FALSE(*stopped);
+  EXPECT_EQ(stopped->error().code, "shutting_down");
+  EXPECT_EQ(runtime->presence(instance), Presence::running);
+}
+
+TEST_F(ProcessRuntimeTest, EndWaits_AShortCommandIsEnded) {
+  std::optional<Result<std::string>> printed;
+  boost::asio::co_spawn(loop_, runtime_->output_of({"sleep", "1000"}, std::chrono::hours{1}),
+                        [&](const std::exception_ptr& failure, Result<std::string> result) {
+                          if (!failure) printed = std::move(result);
+                        });
+  loop_.restart();
+  loop_.poll();
+  EXPECT_FALSE(printed);
+  runtime_->end_waits();
+  ASSERT_TRUE(becomes_true([&] { return printed.has_value(); }));
+  ASSERT_FALSE(*printed);
+  EXPECT_EQ(printed->error().code, "shutting_down");
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was left";
+}
+
 // --- stopping
 // ---------------------------------------------------------------------------------------------------------
 
@@ -407,7 +481,7 @@ TEST_F(ProcessRuntimeTest, ForgetRemovesTheCgroupAndAfterThatNothingIsMeasured) 
   EXPECT_EQ(runtime_->measure(instance), std::nullopt);
   runtime_->forget(instance);
   MemoryCgroups cgroups{"/", cgroup_parent_};
-  EXPECT_TRUE(cgroups.groups().empty());
+  EXPECT_TRUE(cgroups.groups("").empty());
   EXPECT_EQ(runtime_->measure(instance), std::nullopt);
 }
 
@@ -422,11 +496,25 @@ TEST_F(ProcessRuntimeTest, ForgetDoesNotRemoveAGroupThatStillHoldsProcesses) {
 TEST_F(ProcessRuntimeTest, EmptyGroupsOfEarlierDaemonsAreRemovedAtTheFirstStart) {
   if (!with_cgroup()) GTEST_SKIP() << "no memory cgroup can be made here";
   MemoryCgroups cgroups{"/", cgroup_parent_};
-  ASSERT_TRUE(cgroups.create("left-over"));
-  const auto running = start(shell("exec sleep 1000"));
-  EXPECT_THAT(cgroups.groups(), SizeIs(1));
-  make_runtime();
+  ASSERT_TRUE(cgroups.create("dgxmm-abc-7"));
+  const auto of_another_daemon = cgroups.create("dgxmm-def-7");
+  ASSERT_TRUE(of_another_daemon);
+  auto ours = options();
+  ours.owned_prefix = "dgxmm-abc-";
+  runtime_ = std::make_unique<ProcessRuntime>(loop_, ours);
+  const auto running = start(spec({"sleep", "1000"}, "dgxmm-abc-8"));
+  EXPECT_THAT(cgroups.groups("dgxmm-abc-"), SizeIs(1));
   EXPECT_EQ(runtime_->presence(running), Presence::running);
+  EXPECT_THAT(cgroups.groups("dgxmm-def-"), SizeIs(1)) << "it may be about to be entered, or hold the proof of a kill";
+  cgroups.remove(*of_another_daemon);
+}
+
+TEST_F(ProcessRuntimeTest, EnginesOfAnotherDaemonAreNotFoundByTheirCgroups) {
+  if (!with_cgroup()) GTEST_SKIP() << "no memory cgroup can be made here";
+  auto ours = options();
+  ours.owned_prefix = "dgxmm-abc-";
+  start(spec({"sleep", "1000"}, "dgxmm-abcd-7"));
+  EXPECT_TRUE(ProcessRuntime(loop_, ours).find_owned().empty());
 }
 
 TEST_F(ProcessRuntimeTest, FindsAnEngineByItsCgroupWhenItsEnvironmentIsGone) {

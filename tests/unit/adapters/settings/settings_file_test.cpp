@@ -138,6 +138,26 @@ TEST_F(SettingsFile, EnvironmentGivesListsByColons) {
   EXPECT_EQ(settings::apply(read_environment()).error().where, "DGXMM_SAFETY_MARGIN_GIB");
 }
 
+TEST_F(SettingsFile, OnlyVariablesThatLookMistypedAreNamed) {
+  set("DGXMM_TOKN", "secret");
+  set("DGXMM_STATE_DIRS", "/x");
+  set("DGXMM_TEST_MODEL", "x");
+  set("DGXMM_INSTANCE", "x");
+  set("DGXMM_LISTEN", "127.0.0.1:1");
+  EXPECT_EQ(mistyped_variables(),
+            (std::vector<std::string>{"DGXMM_STATE_DIRS is no setting: did you mean DGXMM_STATE_DIR?",
+                                      "DGXMM_TOKN is no setting: did you mean DGXMM_TOKEN?"}));
+}
+
+TEST_F(SettingsFile, ReadableByOthersIsWhatUsersOutsideTheGroupMay) {
+  const auto path = write("token = \"x\"\n");
+  std::filesystem::permissions(path, std::filesystem::perms{0640});
+  EXPECT_FALSE(readable_by_others(path));
+  std::filesystem::permissions(path, std::filesystem::perms{0644});
+  EXPECT_TRUE(readable_by_others(path));
+  EXPECT_FALSE(readable_by_others(path + ".none"));
+}
+
 TEST_F(SettingsFile, UsersFileIsFoundInTheXdgFolderThenInTheHome) {
   set("HOME", folder_ / "home");
   set("XDG_CONFIG_HOME", folder_ / "xdg");

@@ -245,7 +245,7 @@ TEST_F(SqliteStoreTest, SomethingElseInPlaceOfTheDatabaseIsSaidToBeDamaged) {
   const auto error = open_error();
   EXPECT_EQ(error.code, "state_corrupt");
   EXPECT_EQ(error.where, file().string());
-  EXPECT_THAT(error.hint, HasSubstr("Move the file away"));
+  EXPECT_THAT(error.hint, HasSubstr("move the file away"));
 }
 
 TEST_F(SqliteStoreTest, ADamagedPageIsFoundWhenTheFileIsOpened) {

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <netinet/in.h>
 #include <optional>
+#include <stdexcept>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace dgxmm::system {
 namespace {
@@ -74,6 +76,60 @@ TEST(HeldTcpPorts, WantedPortThatIsTakenIsAnErrorThatNamesIt) {
   others.release(*taken);
   EXPECT_EQ(ports.hold(*taken).value_or(0), *taken);
   EXPECT_FALSE(ports.hold(*taken)) << "it is held already";
+}
+
+/// A server on loopback, with SO_REUSEADDR as engines have it.
+struct Listener {
+  Listener() {
+    const int on = 1;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    auto address = loopback(0);
+    socklen_t length = sizeof address;
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+        ::listen(socket.get(), 1) != 0 ||
+        ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+      throw std::runtime_error("cannot listen");
+    }
+    port = ntohs(address.sin_port);
+  }
+  /// Answers one client and closes first, which leaves the port in TIME_WAIT.
+  void serve_one() const {
+    const FileDescriptor client{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const auto address = loopback(port);
+    ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    {
+      const FileDescriptor accepted{::accept(socket.get(), nullptr, nullptr)};
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(client.get(), &byte, 1), 0);
+  }
+
+  FileDescriptor socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::uint16_t port = 0;
+};
+
+TEST(HeldTcpPorts, APortWhoseEngineHasJustEndedIsHeldAgainAndKeptFromOthers) {
+  Listener engine;
+  engine.serve_one();
+  engine.socket.reset();
+  HeldTcpPorts ports;
+  const auto port = ports.hold(engine.port);
+  ASSERT_TRUE(port) << port.error().message;
+  EXPECT_EQ(*port, engine.port);
+  EXPECT_EQ(bind_error(*port), EADDRINUSE);
+  EXPECT_EQ(connect_error(*port), ECONNREFUSED);
+  EXPECT_FALSE(ports.hold(*port)) << "it is held already";
+  EXPECT_FALSE(HeldTcpPorts{}.hold(*port)) << "another daemon has it";
+  ports.release(*port);
+  EXPECT_EQ(bind_error(*port), 0);
+}
+
+TEST(HeldTcpPorts, APortOnWhichAnotherProgramListensIsTaken) {
+  const Listener other;
+  HeldTcpPorts ports;
+  EXPECT_FALSE(ports.hold(other.port));
+  other.serve_one();  // one that has closed connections, too
+  EXPECT_FALSE(ports.hold(other.port));
 }
 
 TEST(HeldTcpPorts, PortsAreLetGoWithTheirHolder) {

@@ -1,6 +1,7 @@
 #include "unit/app/support/daemon.h"
 
 #include <string>
+#include <vector>
 
 namespace dgxmm::testing {
 namespace {
@@ -68,6 +69,9 @@ TEST(Api, BodiesThatAreWrongNameTheField) {
         Case{R"({"model": "/models/a.gguf", "port": 65536})", "bad_field", "port"},
         Case{R"({"model": "/models/a.gguf", "port": 0})", "bad_field", "port"},
         Case{R"({"model": "/models/a.gguf", "labels": {"a": 1}})", "bad_field", "labels.a"},
+        Case{R"({"model": "/models/a.gguf", "labels": {"": "x"}})", "bad_field", "labels"},
+        Case{R"({"model": "models/a.gguf"})", "bad_field", "model"},
+        Case{R"({"model": "../a.gguf"})", "bad_field", "model"},
         Case{R"({"model": "/models/a.gguf", "max_num_seqs": 1})", "bad_field", "max_num_seqs"},
         Case{R"({"model": "/models/a.gguf", "engine": "vllm"})", "bad_field", "engine"}}) {
     for (const auto* path : {"/api/v1/deployments", "/api/v1/fit", "/api/v1/plans"}) {
@@ -152,6 +156,42 @@ TEST(Api, PatchChangesOnlyWhatIsGiven) {
   Daemon next{world};
   EXPECT_EQ(next.at(id).priority, -5);
   EXPECT_TRUE(next.at(id).pinned);
+}
+
+TEST(Api, PatchPublishesWhatChangedAndNothingElse) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready(R"("model": "/models/a.gguf", "name": "chat")");
+  const auto before = daemon.service->events.last_id();
+  EXPECT_EQ(daemon.request("PATCH", path_of(id), R"({"labels": {"team": "red", "use": "chat"}})").status, 200);
+  EXPECT_EQ(daemon.request("PATCH", path_of(id), R"({"labels": {"team": "red", "use": "chat"}})").status, 200);
+  EXPECT_EQ(daemon.request("PATCH", path_of(id), R"({"labels": {}, "pinned": true, "priority": 0})").status, 200);
+  EXPECT_EQ(member(daemon.request("PATCH", path_of(id), R"({"labels": {"": "x"}})"), "where"), "labels");
+  std::vector<std::string> messages;
+  for (const auto& event : daemon.service->events.after(before, 10)) messages.push_back(event.message);
+  EXPECT_EQ(messages,
+            (std::vector<std::string>{"chat: labels team=red use=chat", "chat: pinned, no labels"}));
+}
+
+TEST(Api, OfANameThatRunsTheIdsThatHaveEndedAreNamedForRemoval) {
+  World world;
+  Daemon daemon{world};
+  const auto old = daemon.deploy_ready(R"("model": "/models/a.gguf", "name": "chat")");
+  daemon.request("POST", path_of(old, "/stop"));
+  daemon.deploy_ready(R"("model": "/models/b.gguf", "name": "chat")");
+  const auto refused = daemon.request("DELETE", "/api/v1/deployments/chat");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_EQ(member(refused, "hint"),
+            "stop it first; those of that name that have ended have the ids " + std::to_string(old.value));
+}
+
+TEST(Api, ModelFoldersThatCannotBeSearchedAreWarnings) {
+  World world;
+  world.models.catalog.problems = {"/models: does not exist"};
+  Daemon daemon{world};
+  const auto models = json_of(daemon.request("GET", "/api/v1/models"));
+  ASSERT_EQ(models.at("warnings").as_array().size(), 1U);
+  EXPECT_EQ(models.at("warnings").at(0).as_string(), "/models: does not exist");
 }
 
 TEST(Api, SettingsShowTheirSourceAndNoSecret) {

@@ -118,6 +118,30 @@ TEST(EventStream, AnIdOfAnotherStateFolderDoesNotMakeItDeaf) {
   EXPECT_EQ(reader.count("event: deployment.created"), 1);
 }
 
+TEST(EventStream, TheNewestAreThoseThatWereAskedFor) {
+  World world;
+  Daemon daemon{world};
+  for (int i = 1; i <= 5; ++i) daemon.service->events.publish("test", std::nullopt, "event " + std::to_string(i));
+  const auto shown = [&daemon](const std::string& tail) {
+    auto request = make_request("GET", "/api/v1/events");
+    request.query["tail"] = tail;
+    return std::make_unique<Reader>(daemon, daemon.handle(std::move(request)).stream);
+  };
+  const auto two = shown("2");
+  const auto all = shown("9999");
+  const auto none = shown("0");
+  daemon.loop->run_ready();
+  EXPECT_EQ(two->count("event: test"), 2);
+  EXPECT_EQ(two->count("event 4"), 1);
+  EXPECT_EQ(all->count("event: test"), 5);
+  EXPECT_EQ(none->count("event: test"), 0);
+  for (const auto* wrong : {"-1", "x", "1x", ""}) {
+    auto request = make_request("GET", "/api/v1/events");
+    request.query["tail"] = wrong;
+    EXPECT_EQ(daemon.handle(std::move(request)).status, 400) << wrong;
+  }
+}
+
 TEST(EventStream, IdsThatAreNoneAreRefused) {
   World world;
   Daemon daemon{world};

@@ -200,9 +200,20 @@ TEST(Deploy, EngineThatIsSlowToAnswerIsNotUnknown) {
   Daemon daemon{world};
   const auto id = daemon.deploy_ready();
   world.runtime.newest(id)->script.answers = EngineScript::Answers::never;
-  daemon.loop->run_for(5min);
+  daemon.loop->run_for(45s);
   EXPECT_EQ(daemon.at(id).state, State::ready);
   EXPECT_FALSE(daemon.at(id).activity.busy()) << "what it does is not known";
+}
+
+TEST(Deploy, EngineThatHangsIsUnknownAfterAMinute) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  world.runtime.newest(id)->script.answers = EngineScript::Answers::never;
+  daemon.loop->run_for(70s);
+  EXPECT_EQ(daemon.at(id).state, State::unknown);
+  world.runtime.newest(id)->script.answers = EngineScript::Answers::normally;
+  daemon.expect_state(id, State::ready);
 }
 
 TEST(Deploy, IdleTimeRunsFromTheLastRequest) {
@@ -265,7 +276,7 @@ TEST(Deploy, TakenPortIsAnErrorThatSaysWhatToDo) {
 
 TEST(Deploy, ModelIsFoundByItsNameInTheCatalog) {
   World world;
-  world.models.catalog = {
+  world.models.catalog.models = {
       {.name = "a", .path = "/models/a.gguf", .architecture = {}, .quantization = {}, .base_model = {}, .problem = {}},
       {.name = "twin", .path = "/x/twin.gguf", .architecture = {}, .quantization = {}, .base_model = {}, .problem = {}},
       {.name = "twin",

@@ -127,5 +127,20 @@ TEST(FullDisk, EventsAreLostButWhoeverWaitsIsWoken) {
   EXPECT_TRUE(daemon.events(last).front().starts_with("deployment.removed"));
 }
 
+TEST(FullDisk, C5_AKillThatCannotBeStoredCountsAtOnceAndIsStoredLater) {
+  World world;
+  world.runtime.next.dies_after = 5s;
+  world.runtime.next.death = {.exit_code = {}, .signal = 9, .oom_killed = true, .evidence = "oom_kill 1"};
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  world.store.fail_writes = true;
+  daemon.expect_state(id, State::failed);
+  EXPECT_EQ(daemon.service->estimates.floors().size(), 1U);
+  EXPECT_TRUE(world.store.oom_floors().empty());
+  world.store.fail_writes = false;
+  daemon.loop->run_for(3s);
+  EXPECT_EQ(world.store.oom_floors().size(), 1U);
+}
+
 }  // namespace
 }  // namespace dgxmm::testing

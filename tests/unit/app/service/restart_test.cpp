@@ -1,5 +1,6 @@
 #include "unit/app/support/daemon.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -188,6 +189,22 @@ TEST(Adoption, RowThatCannotBeReadIsNamedAndStopsTheStart) {
   EXPECT_EQ(begun.error().code, "bad_state");
   EXPECT_NE(begun.error().message.find("'broken'"), std::string::npos);
   world.runtime.detach();
+}
+
+TEST(Adoption, EngineThatNoDeploymentKnowsIsNamedAndLeftAlone) {
+  World world;
+  {
+    Daemon daemon{world};
+    daemon.deploy_ready();
+    daemon.kill();
+  }
+  world.store.remove_deployment(DeploymentId{1});  // as if the state had been lost
+  Daemon daemon{world};
+  const auto events = daemon.service->events.after(0, 100);
+  const auto named = std::ranges::find(events, "engine.unknown", &dto::Event::type);
+  ASSERT_NE(named, events.end());
+  EXPECT_NE(named->message.find("kill "), std::string::npos) << named->message;
+  EXPECT_EQ(world.runtime.running_count(), 1U);
 }
 
 }  // namespace

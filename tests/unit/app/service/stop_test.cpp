@@ -1,9 +1,15 @@
 #include "unit/app/support/daemon.h"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
 #include <string>
 
 namespace dgxmm::testing {
 namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
 
 using namespace std::chrono_literals;
 using deployment::State;
@@ -256,16 +262,48 @@ TEST(StartAgain, UnderANameThatRunsMeanwhileIsRefused) {
   EXPECT_EQ(member(response, "code"), "name_taken");
 }
 
-TEST(StartAgain, TakesAnotherPortWhenItsOwnIsTaken) {
+TEST(StartAgain, OnItsPort) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  const auto port = daemon.at(id).port;
+  daemon.request("POST", path_of(id, "/stop"));
+  EXPECT_EQ(daemon.request("POST", path_of(id, "/start")).status, 202);
+  EXPECT_EQ(daemon.at(id).port, port);
+}
+
+TEST(StartAgain, TakesAnotherPortWhenItsOwnIsTakenAndSaysSo) {
   World world;
   Daemon daemon{world};
   const auto id = daemon.deploy_ready();
   const auto port = daemon.at(id).port;
   daemon.request("POST", path_of(id, "/stop"));
   daemon.tcp_ports.taken.insert(port);
+  const auto before = daemon.service->events.last_id();
   EXPECT_EQ(daemon.request("POST", path_of(id, "/start")).status, 202);
   EXPECT_NE(daemon.at(id).port, port);
+  EXPECT_THAT(
+      daemon.events(before),
+      Contains(HasSubstr(fmt::format("starting again on port {}: its port {} is taken", daemon.at(id).port, port))));
   daemon.expect_state(id, State::ready);
+}
+
+TEST(StartAgain, OnAPortThatWasAskedForAndIsTakenIsRefused) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready(R"("model": "/models/a.gguf", "port": 8123)");
+  daemon.request("POST", path_of(id, "/stop"));
+  daemon.tcp_ports.taken.insert(8123);
+  const auto response = daemon.request("POST", path_of(id, "/start"));
+  EXPECT_EQ(response.status, 409);
+  EXPECT_EQ(member(response, "code"), "port_taken");
+  EXPECT_THAT(member(response, "hint"), HasSubstr("deploy again with another port"));
+  EXPECT_EQ(daemon.at(id).state, State::stopped);
+  EXPECT_EQ(daemon.at(id).port, 8123);
+  EXPECT_TRUE(daemon.tcp_ports.held.empty());
+  daemon.tcp_ports.taken.clear();
+  EXPECT_EQ(daemon.request("POST", path_of(id, "/start")).status, 202);
+  EXPECT_EQ(daemon.at(id).port, 8123);
 }
 
 TEST(StartAgain, OfWhatIsRemovedMeanwhileIsNotFound) {

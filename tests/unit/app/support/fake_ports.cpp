@@ -55,6 +55,28 @@ std::vector<ports::StoredEvent> MemoryStore::events_after(std::int64_t id, std::
   return result;
 }
 
+std::int64_t MemoryStore::add_operation(const std::string& document) {
+  write();
+  operations_[++last_operation_] = document;
+  return last_operation_;
+}
+
+void MemoryStore::update_operation(const ports::StoredOperation& operation) {
+  write();
+  operations_.at(operation.id) = operation.document;
+}
+
+void MemoryStore::remove_operation(std::int64_t id) {
+  write();
+  operations_.erase(id);
+}
+
+std::vector<ports::StoredOperation> MemoryStore::operations() {
+  std::vector<ports::StoredOperation> result;
+  for (const auto& [id, document] : operations_) result.push_back({id, document});
+  return result;
+}
+
 void MemoryStore::add_calibration(const memory::CalibrationRecord& record) {
   write();
   calibrations_.push_back(record);
@@ -341,7 +363,7 @@ Result<model::ModelDescription> FakeModelFiles::describe(const std::string& path
   return found->second;
 }
 
-std::vector<ports::CatalogEntry> FakeModelFiles::scan(const std::vector<std::string>& folders) {
+ports::Catalog FakeModelFiles::scan(const std::vector<std::string>& folders) {
   static_cast<void>(folders);
   return catalog;
 }

@@ -34,6 +34,10 @@ class MemoryStore final : public ports::Store {
   std::int64_t add_event(const ports::StoredEvent& event) override;
   std::vector<ports::StoredEvent> events_after(std::int64_t id, std::size_t limit) override;
   std::int64_t last_event_id() override { return last_event_; }
+  std::int64_t add_operation(const std::string& document) override;
+  void update_operation(const ports::StoredOperation& operation) override;
+  void remove_operation(std::int64_t id) override;
+  std::vector<ports::StoredOperation> operations() override;
   void add_calibration(const memory::CalibrationRecord& record) override;
   std::vector<memory::CalibrationRecord> calibrations() override { return calibrations_; }
   void put_oom_floor(const memory::OomFloor& floor) override;
@@ -43,11 +47,13 @@ class MemoryStore final : public ports::Store {
   void write() const;
 
   std::map<DeploymentId, ports::StoredDeployment> deployments_;
+  std::map<std::int64_t, std::string> operations_;
   std::vector<ports::StoredEvent> events_;
   std::vector<memory::CalibrationRecord> calibrations_;
   std::vector<memory::OomFloor> floors_;
   std::int64_t last_deployment_ = 0;
   std::int64_t last_event_ = 0;
+  std::int64_t last_operation_ = 0;
 };
 
 class FakeEngineLogs final : public ports::EngineLogs {
@@ -180,10 +186,10 @@ class FakeHostProbe final : public ports::HostProbe {
 class FakeModelFiles final : public ports::ModelFiles {
  public:
   std::map<std::string, model::ModelDescription> models;  ///< by path
-  std::vector<ports::CatalogEntry> catalog;
+  ports::Catalog catalog;
 
   Result<model::ModelDescription> describe(const std::string& path) override;
-  std::vector<ports::CatalogEntry> scan(const std::vector<std::string>& folders) override;
+  ports::Catalog scan(const std::vector<std::string>& folders) override;
 };
 
 class FakeTcpPorts final : public ports::TcpPorts {

@@ -187,5 +187,11 @@ TEST(NamesModel, AnAnswerOfAnotherShapeNamesNothing) {
   EXPECT_EQ(names_model("<html>", "a").error().code, "bad_json");
 }
 
+TEST(Engine, LinesThatOurQuestionsLeaveInTheLogAreRoutine) {
+  EXPECT_TRUE(is_routine_line("0.00.227.386 I srv  update_slots: all slots are idle"));
+  EXPECT_FALSE(is_routine_line("0.00.227.296 I srv  llama_server: model loaded"));
+  EXPECT_FALSE(is_routine_line(""));
+}
+
 }  // namespace
 }  // namespace dgxmm::engine

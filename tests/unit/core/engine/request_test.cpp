@@ -37,6 +37,28 @@ std::string refused(const DeployRequest& request, const model::ModelDescription&
   return config.error().where;
 }
 
+TEST(Check, RefusesAResolvedConfigurationByTheEnginesOwnNames) {
+  const auto where = [](const EngineConfig& config) {
+    const auto checked = check(config);
+    return checked ? std::string{} : checked.error().where;
+  };
+  const LlamaCppConfig llamacpp{.ctx_size = 4096};
+  EXPECT_EQ(where(llamacpp), "");
+  auto bad = llamacpp;
+  bad.ctx_size = 128;
+  EXPECT_EQ(where(bad), "ctx_size");
+  bad = llamacpp;
+  bad.parallel = 257;
+  EXPECT_EQ(where(bad), "parallel");
+  bad = llamacpp;
+  bad.cache_type_v = CacheType::q8_0;
+  bad.flash_attn = FlashAttention::off;
+  EXPECT_EQ(where(bad), "flash_attn");
+  EXPECT_EQ(where(VllmConfig{.max_model_len = 4096, .max_num_seqs = 4, .max_num_batched_tokens = 8192}), "");
+  EXPECT_EQ(where(VllmConfig{.max_model_len = 4096, .max_num_seqs = 4, .max_num_batched_tokens = 3}),
+            "max_num_batched_tokens");
+}
+
 TEST(Resolve, OpenSettingsTakeLlamaServersDefaults) {
   const auto config = llamacpp_of({});
   EXPECT_EQ(

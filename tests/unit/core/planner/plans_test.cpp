@@ -1,5 +1,6 @@
 #include "core/planner/plans.h"
 
+#include "core/engine/request.h"
 #include "unit/core/memory/dense_model.h"
 
 #include <gmock/gmock.h>
@@ -143,9 +144,43 @@ TEST(Plans, P1_NotOfferedWithoutFlashAttentionOrWhenNothingIsSaved) {
   EXPECT_THAT(ids_of(plans_of(input)), testing::Not(testing::Contains("kv:q8_0")));
 }
 
+/// 1 GiB for each of K and V, and what the types make of it.
+Result<memory::Estimate> estimate_by_types(const EngineConfig& config) {
+  const auto size = [](engine::CacheType type) {
+    if (type == engine::CacheType::f16) return mib(1024);
+    return type == engine::CacheType::q8_0 ? mib(544) : mib(288);
+  };
+  const auto& llamacpp = std::get<LlamaCppConfig>(config);
+  return estimate_of(gib(100) + size(llamacpp.cache_type_k) + size(llamacpp.cache_type_v));
+}
+
+TEST(Plans, P1_ATypeSmallerThanQ8IsKept) {
+  using engine::CacheType;
+  auto input = host({});
+  auto& config = std::get<LlamaCppConfig>(input.config);
+  for (const bool small_k : {true, false}) {
+    config.cache_type_k = small_k ? CacheType::q4_0 : CacheType::f16;
+    config.cache_type_v = small_k ? CacheType::f16 : CacheType::q4_0;
+    const auto plans = plans_of(input, estimate_by_types);
+    const auto& plan = find(plans, "kv:q8_0");
+    const auto& smaller = std::get<LlamaCppConfig>(plan.config);
+    EXPECT_EQ(smaller.cache_type_k, small_k ? CacheType::q4_0 : CacheType::q8_0);
+    EXPECT_EQ(smaller.cache_type_v, small_k ? CacheType::q8_0 : CacheType::q4_0);
+    EXPECT_THAT(plan.title, HasSubstr(small_k ? "Keep the V cache as q8_0" : "Keep the K cache as q8_0"));
+  }
+}
+
+TEST(Plans, P1_ASavingThatRoundingHidesIsSaid) {
+  const auto plans = plans_of(host({}, gib(90)), [](const EngineConfig& config) {
+    const bool small = std::get<LlamaCppConfig>(config).cache_type_k == engine::CacheType::q8_0;
+    return estimate_of(gib(100) - (small ? mib(45) : Bytes{}));
+  });
+  EXPECT_THAT(find(plans, "kv:q8_0").title, HasSubstr("Keep the KV cache as q8_0: saves 45.0 MiB,"));
+}
+
 TEST(Plans, P1_Vllm) {
   auto input = host({}, gib(52));
-  input.config = VllmConfig{.max_model_len = 16384, .max_num_seqs = 4};
+  input.config = VllmConfig{.max_model_len = 16384, .max_num_seqs = 4, .max_num_batched_tokens = 8192};
   const auto& plans = plans_of(input);
   EXPECT_EQ(std::get<VllmConfig>(find(plans, "kv:fp8").config).kv_cache_dtype, "fp8");
   std::get<VllmConfig>(input.config).kv_cache_dtype = "fp8";
@@ -181,7 +216,8 @@ TEST(Plans, P2_NeverBelow4096) {
 
 TEST(Plans, P2_AnExplicitPoolShrinksWithTheContext) {
   auto input = host({}, gib(70));  // 30 free
-  input.config = VllmConfig{.max_model_len = 16384, .max_num_seqs = 4, .kv_tokens = 49152};
+  input.config =
+      VllmConfig{.max_model_len = 16384, .max_num_seqs = 4, .max_num_batched_tokens = 8192, .kv_tokens = 49152};
   const auto plans = plans_of(input);
   const auto& config = std::get<VllmConfig>(find(plans, "ctx:4096").config);
   EXPECT_EQ(config.max_model_len, 4096);
@@ -198,6 +234,15 @@ TEST(Plans, P3_SeparateSlotsKeepTheirContext) {
   EXPECT_EQ(std::get<LlamaCppConfig>(plan.config).ctx_size, 16384);
   EXPECT_EQ(plan.needed, gib(44));
   EXPECT_TRUE(plan.fits);
+}
+
+TEST(Plans, P3_OnlyWhatTheEngineWouldTakeIsOffered) {
+  auto input = host({}, gib(99));
+  auto& config = std::get<LlamaCppConfig>(input.config);
+  config = {.ctx_size = 512, .parallel = 4, .kv_unified = false};
+  const auto plans = plans_of(input);
+  EXPECT_THAT(ids_of(plans), ElementsAre("kv:q8_0", "seqs:2")) << "one slot would have 128 tokens";
+  for (const auto& plan : plans.plans) EXPECT_TRUE(engine::check(plan.config)) << plan.id;
 }
 
 TEST(Plans, P3_AUnifiedPoolStaysAndIsLeftOutWhenNothingIsSaved) {
@@ -443,7 +488,8 @@ struct RandomInput {
                          .kv_unified = upto(1) == 0,
                          .flash_attn = upto(3) == 0 ? engine::FlashAttention::off : engine::FlashAttention::automatic};
     } else {
-      input.config = VllmConfig{.max_model_len = 1 + upto(65536), .max_num_seqs = 1 + upto(15)};
+      input.config =
+          VllmConfig{.max_model_len = 1 + upto(65536), .max_num_seqs = 1 + upto(15), .max_num_batched_tokens = 8192};
     }
     input.priority = upto(3) - 1;
     return input;

@@ -67,6 +67,16 @@ TEST(Settings, UnknownNameSaysWhereAndWhatWasMeant) {
   EXPECT_EQ(error_of(std::string(10'000, 'x'), "4").code, "bad_setting");
 }
 
+TEST(Settings, OnlyANameWithinTypingDistanceWasMeant) {
+  EXPECT_EQ(nearest_name("listne"), "listen");
+  EXPECT_EQ(nearest_name("model_folder"), "model_folders");
+  EXPECT_EQ(nearest_name("token"), "token");
+  // Variables of engines, tests and tools that begin with DGXMM_ as well.
+  for (const auto* other : {"", "instance", "engine", "model", "jobs", "test_engine", "test_model", "home", "web"}) {
+    EXPECT_EQ(nearest_name(other), std::nullopt) << other;
+  }
+}
+
 TEST(Settings, NumbersOutOfRangeOrOfAnotherKindAreRefused) {
   for (const auto* value :
        {"-1", "1000001", "nan", "inf", "-inf", "1e999", "", " 1", "1 ", "1GiB", "0x10", "1,5", "true"}) {
