@@ -1,3 +1,4 @@
+#include "base/masking.h"
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "cli/waiting.h"
@@ -17,11 +18,21 @@ std::string path_to_apply(const std::string& plan) {
   return fmt::format("/plans/{}/{}/apply", path_part(set), path_part(id));
 }
 
+/// Whose plan it is, which "stop:3" alone does not say, and what speaks against it.
+void show_plan(Console& console, const dto::Operation& operation) {
+  console.err << printable(fmt::format("plan {}/{} for {}: {}", operation.plan_set, operation.plan, operation.model,
+                                       operation.title))
+              << '\n';
+  for (const auto& reason : operation.unsafe) console.err << printable("unsafe: " + reason) << '\n';
+  console.err << std::flush;
+}
+
 }  // namespace
 
 int run(const ApplyCommand& command, Context& context) {
   const auto begun = context.api.post<dto::Operation>(path_to_apply(command.plan));
   if (!begun) return report(context, begun.error());
+  show_plan(context.console, *begun);
   const auto operation = wait_until_done(context, *begun);
   if (!operation) return report(context, operation.error());
   const bool succeeded = operation->state == "succeeded";

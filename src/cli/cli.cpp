@@ -98,7 +98,10 @@ int run(const ServeCommand& /*command*/, Context& context) {
 
 int run(const HelpCommand& command, Context& context) {
   std::istringstream lines{command.text};
+  bool after_blank = false;
   for (std::string line; std::getline(lines, line);) {
+    if (line.empty() && after_blank) continue;
+    after_blank = line.empty();
     if (context.console.width == 0 || width_of(line) <= context.console.width) {
       context.console.out << line << '\n';
       continue;

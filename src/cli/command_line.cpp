@@ -18,7 +18,7 @@
 namespace dgxmm::cli {
 namespace {
 
-constexpr std::size_t kHelpColumn = 34;
+constexpr std::size_t kHelpColumn = 36;  // two spaces behind the longest usual option
 
 /// Of a number that is given; wider than any setting, whose own limits the daemon knows.
 struct Range {
@@ -119,6 +119,10 @@ class CommandLine {
 CommandLine::CommandLine() {
   const auto formatter = std::make_shared<HelpFormatter>();
   formatter->column_width(kHelpColumn);
+  formatter->label("SUBCOMMAND", "COMMAND");
+  formatter->label("Subcommands", "Commands");
+  formatter->label("Positionals", "Arguments");
+  formatter->label("REQUIRED", "");
   app_.formatter(formatter);
   app_.set_help_flag("-h,--help", "what a command does and takes");
   app_.require_subcommand(0, 1);  // behind a command, a command's name is an argument like any other
@@ -317,13 +321,13 @@ void CommandLine::add_deployment_commands() {
 void CommandLine::add_plan_commands() {
   auto& plan = add("plan", "ways to make a model fit; starts nothing", [this] { return plan_; });
   plan.add_option("MODEL", plan_.request.model, kModelHelp)->type_name("")->required();
-  add_number(plan, "--priority", plan_.request.priority, "higher is more important; default 0");
+  add_deployment_options(plan, plan_.request);  // what `apply` starts
   add_engine_options(plan, plan_.request);
   plan.footer("Exit code 3 when no plan makes it fit.");
   takes_files_.push_back(&plan);
 
   auto& apply = add("apply", "carry out a plan", [this] { return apply_; });
-  apply.add_option("PLAN", apply_.plan, "stop:3, or with its set 7/stop:3")->type_name("")->required();
+  apply.add_option("PLAN", apply_.plan, "7/stop:3, or stop:3 of the newest set that has it")->type_name("")->required();
 }
 
 void CommandLine::add_other_commands() {
@@ -437,10 +441,12 @@ std::string CommandLine::help_hint() const {
 }
 
 Result<Invocation> CommandLine::checked(Command command) const {
-  if (auto* deploy = std::get_if<DeployCommand>(&command)) {
+  auto* deploy = std::get_if<DeployCommand>(&command);
+  auto* plan = std::get_if<PlanCommand>(&command);
+  if (deploy != nullptr || plan != nullptr) {
     auto labels = read_labels(labels_);
     if (!labels) return fail(labels.error());
-    deploy->request.labels = std::move(*labels);
+    (deploy != nullptr ? deploy->request : plan->request).labels = std::move(*labels);
   }
   if (const auto* stop = std::get_if<StopCommand>(&command);
       stop != nullptr && stop->all != stop->deployments.empty()) {

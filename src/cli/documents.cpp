@@ -12,7 +12,7 @@ std::string to_json(const T& document) {
   auto value = json::to_value(document);
   if constexpr (std::is_same_v<T, dto::Problem>) {
     // What an HTTP answer had: RFC 9457 knows no null there.
-    if (!document.status) value.as_object().erase("status");
+    if (!document.status) value.as_object().stable_erase("status");
   }
   return json::bj::serialize(value);
 }

@@ -53,22 +53,26 @@ int report(Context& context, const dto::Problem& problem) { return report(contex
 std::string plans_text(const dto::Plans& plans, std::size_t width) {
   if (plans.plans.empty()) return {};
   Table table{{{""}, {"PLAN", Align::left, 12}, {"FITS"}, {"NEEDS", Align::right}, {"LEAVES", Align::right}}};
-  const dto::Plan* next = nullptr;
-  bool recommended = false;
+  const dto::Plan* recommended = nullptr;
+  bool any_fits = false;
   for (const auto& plan : plans.plans) {
     const auto left =
         plan.left_bytes < Bytes{0} ? "short " + format_bytes(-plan.left_bytes) : format_bytes(plan.left_bytes);
     table.add({plan.recommended ? "*" : "", plan.id, plan.fits ? "yes" : "no", format_bytes(plan.needed_bytes), left});
     table.add_note(plan.title);
     for (const auto& reason : plan.unsafe) table.add_note("unsafe: " + reason);
-    if (plan.fits && (next == nullptr || plan.recommended)) next = &plan;
-    recommended = recommended || plan.recommended;
+    if (plan.recommended) recommended = &plan;
+    any_fits = any_fits || plan.fits;
   }
   auto text = table.render(width);
-  if (recommended) text += "* recommended\n";
-  if (next != nullptr && !plans.plan_set.empty()) {
-    text += printable(fmt::format("to carry one out: dgxmm apply {}/{}", plans.plan_set, next->id)) + "\n";
-  }
+  if (recommended != nullptr) text += "* recommended\n";
+  if (plans.plan_set.empty() || !any_fits) return text;
+  // An unsafe plan is never the next thing to paste.
+  text += recommended != nullptr
+              ? printable(fmt::format("to carry one out: dgxmm apply {}/{}", plans.plan_set, recommended->id))
+              : printable(fmt::format("none of them is safe; `dgxmm apply {}/PLAN` carries one out all the same",
+                                      plans.plan_set));
+  text += '\n';
   return text;
 }
 

@@ -117,6 +117,15 @@ TEST_F(BadInput, Settings_EachMistakeNamesItsLine) {
   EXPECT_THAT(missing.err, HasSubstr("/nowhere/settings.toml"));
 }
 
+TEST_F(BadInput, Settings_ServeWarnsOfFoldersAndAnEngineThatAreNotThere) {
+  const Daemon daemon{{.flags = {"--model-folders", "/nowhere/models", "--llama-server", "/nowhere/engine"}}};
+  EXPECT_THAT(daemon.log(), AllOf(HasSubstr("model folder /nowhere/models: does not exist"),
+                                  HasSubstr("the engine /nowhere/engine is not there")));
+  const auto models = daemon.run({"models"});
+  EXPECT_EQ(models.exit_code, 0);
+  EXPECT_THAT(models.err, HasSubstr("warning: /nowhere/models: does not exist"));
+}
+
 TEST_F(BadInput, CommandLine_WrongUsageIsExitCode2) {
   const std::vector<std::pair<Words, std::string>> cases{
       {{}, "no command was given"},

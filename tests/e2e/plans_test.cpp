@@ -4,9 +4,12 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+
 namespace dgxmm::e2e {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
@@ -62,6 +65,25 @@ TEST_F(Plans, P11_APlanThatNoLongerHoldsIsNotCarriedOut) {
   const auto apply = daemon.run({"apply", plan});
   EXPECT_EQ(apply.exit_code, 1) << apply.all();
   EXPECT_THAT(apply.err, HasSubstr("hint: "));
+}
+
+TEST_F(Plans, P11_WhenTheDaemonIsKilledMeanwhileTheNextOneSeesToItThatOneOfTheTwoServes) {
+  const MemoryForOne host;
+  auto& daemon = *host.daemon;
+  ASSERT_EQ(daemon.run(host.first.deploy()).exit_code, 0);
+  const auto plan = plan_that_stops_first(daemon, host.request_in_place_of_first("second", environment().model));
+  ASSERT_EQ(daemon.post("/plans/" + plan + "/apply").status, 202);
+  daemon.kill_hard();
+  daemon.start();
+
+  const auto operation = [&] { return daemon.document("/operations/1"); };
+  ASSERT_TRUE(eventually([&] { return text(operation(), "state") != "running"; }, 90s));
+  const bool succeeded = text(operation(), "state") == "succeeded";
+  const std::string serving = succeeded ? "second" : "first";
+  EXPECT_EQ(daemon.state_of(serving), "ready");
+  EXPECT_EQ(chat(text(daemon.deployment(serving), "url"), serving).status, 200);
+  EXPECT_EQ(daemon.engines().size(), 1U);
+  if (!succeeded) EXPECT_EQ(text(at(operation(), "failure"), "code"), "interrupted");
 }
 
 TEST_F(Plans, P13_OfTwoRequestsAtOnceForTheMemoryOfOneExactlyOneIsAdmitted) {

@@ -98,14 +98,16 @@ TEST_F(Restart, EndedWithARunningEngine_TheDaemonGoesWithoutWaitingForIt) {
 TEST_F(Restart, EndedDuringAStop_TheNextDaemonGoesOnWithIt) {
   const TempDir folder;
   const auto deaf = folder.write("deaf", "\n");
+  const auto is_up = folder.path() / "up";
   const auto engine =
-      folder.write("engine", fmt::format("#!/bin/sh\ntrap '[ -e {} ] || exit' TERM\n[ \"$1\" = --help ] && exit\n"
-                                         "while :; do sleep 0.02; done\n",
-                                         deaf.string()));
+      folder.write("engine", fmt::format("#!/bin/sh\n[ \"$1\" = --help ] && exit\ntrap '[ -e {} ] || exit' TERM\n"
+                                         ": > {}\nwhile :; do sleep 0.02; done\n",
+                                         deaf.string(), is_up.string()));
   std::filesystem::permissions(engine, std::filesystem::perms::owner_all);
   Daemon daemon{{.flags = {"--llama-server", engine.string(), "--stop-grace-s", "600"}}};
   ASSERT_EQ(daemon.post("/deployments", Request{.name = "model"}.body()).status, 201);
   ASSERT_TRUE(daemon.becomes("model", "loading"));
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(is_up); }));
   const auto stop = daemon.spawn({"stop", "model"});
   ASSERT_TRUE(daemon.becomes("model", "stopping"));
   EXPECT_EQ(daemon.end(), 0);

@@ -43,22 +43,22 @@ Error launch_error(const std::string& executable, const LaunchFailure& failure, 
   const std::string reason = std::strerror(failure.error);
   switch (failure.step) {
     case LaunchStep::cgroup:
-      return {std::string{kEnterFailed}, fmt::format("Cannot enter the cgroup: {}.", reason), {}, {}};
+      return {std::string{kEnterFailed}, fmt::format("cannot enter the cgroup: {}", reason), {}, {}};
     case LaunchStep::log:
-      return {"start_failed", fmt::format("Cannot write the engine's log {}: {}.", log, reason),
-              "Check the permissions and the free space of that folder.", log};
+      return {"start_failed", fmt::format("cannot write the engine's log {}: {}", log, reason),
+              "check the permissions and the free space of that folder", log};
     case LaunchStep::execute: break;
   }
   if (failure.error == ENOENT) {
-    return {"engine_not_found", fmt::format("The engine {} is not there.", executable),
-            "Install it, or set `llama_server` in the settings to its path.", executable};
+    return {"engine_not_found", fmt::format("the engine {} is not there", executable),
+            "install it, or set `llama_server` in the settings to its path", executable};
   }
-  return {"start_failed", fmt::format("Cannot run {}: {}.", executable, reason),
-          failure.error == EACCES ? "Make the file executable for the user that runs dgxmm." : "", executable};
+  return {"start_failed", fmt::format("cannot run {}: {}", executable, reason),
+          failure.error == EACCES ? "make the file executable for the user that runs dgxmm" : "", executable};
 }
 
 Error shutting_down() {
-  return {"shutting_down", "dgxmm is shutting down.", "The next `dgxmm serve` goes on from here.", {}};
+  return {"shutting_down", "dgxmm is shutting down", "the next `dgxmm serve` goes on from here", {}};
 }
 
 /// A pipe or a pidfd on the loop, with a deadline for all that is done with it.
@@ -174,7 +174,7 @@ ports::Task<bool> ProcessRuntime::ends_before(FileDescriptor pidfd, steady_clock
 }
 
 ports::Task<Result<ports::Instance>> ProcessRuntime::start(ports::InstanceSpec spec) {
-  if (spec.arguments.empty()) co_return fail("start_failed", "The engine's command line is empty.");
+  if (spec.arguments.empty()) co_return fail("start_failed", "the engine's command line is empty");
   // Not earlier: until the daemon has asked what became of its engines, an empty group may hold the proof of a kill.
   if (!std::exchange(leftovers_removed_, true)) cgroups_.remove_leftovers(options_.owned_prefix);
   auto group = cgroups_.create(spec.name);
@@ -182,7 +182,7 @@ ports::Task<Result<ports::Instance>> ProcessRuntime::start(ports::InstanceSpec s
   if (started || !group) co_return started;
   cgroups_.remove(*group);
   if (started.error().code != kEnterFailed) co_return started;
-  log::warning("{} Engine {} is measured by its processes instead.", started.error().message, spec.name);
+  log::warning("{}; engine {} is measured by its processes instead", started.error().message, spec.name);
   group.reset();
   started = co_await launch(std::move(spec), group);
   co_return started;
@@ -209,7 +209,7 @@ ports::Task<Result<ports::Instance>> ProcessRuntime::launch(ports::InstanceSpec 
   const auto spawned = report.write ? spawn(child) : Spawned{.pid = 0, .error = errno};
   report.write.reset();
   if (spawned.error != 0) {
-    co_return fail("start_failed", fmt::format("Cannot start a process: {}.", std::strerror(spawned.error)), {},
+    co_return fail("start_failed", fmt::format("cannot start a process: {}", std::strerror(spawned.error)), {},
                    options_.launcher);
   }
   auto pidfd = open_pidfd(spawned.pid);
@@ -228,7 +228,7 @@ ports::Task<Result<ports::Instance>> ProcessRuntime::launch(ports::InstanceSpec 
     send_signal(pidfd, SIGKILL);
     co_await ends_before(std::move(pidfd), steady_clock::now() + kLaunchLimit);
     ::waitpid(spawned.pid, nullptr, WNOHANG);
-    if (expired) co_return fail("start_failed", "The engine's process did not come up in time.", {}, executable);
+    if (expired) co_return fail("start_failed", "the engine's process did not come up in time", {}, executable);
     co_return fail(launch_error(executable, failure, spec.log_path));
   }
 
@@ -247,7 +247,7 @@ ports::Task<Result<ports::Instance>> ProcessRuntime::launch(ports::InstanceSpec 
 }
 
 ports::Task<Result<std::string>> ProcessRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline) {
-  if (arguments.empty()) co_return fail("start_failed", "The command line is empty.");
+  if (arguments.empty()) co_return fail("start_failed", "the command line is empty");
   const std::string executable = arguments.front();
   auto output = make_pipe();
   SpawnOptions child;
@@ -286,7 +286,7 @@ ports::Task<Result<std::string>> ProcessRuntime::output_of(std::vector<std::stri
   ::waitpid(spawned.pid, nullptr, WNOHANG);
   if (waits_->over) co_return fail(shutting_down());
   if (expired) {
-    co_return fail("deadline_exceeded", fmt::format("{} did not end within {} ms.", executable, deadline.count()), {},
+    co_return fail("deadline_exceeded", fmt::format("{} did not end within {} ms", executable, deadline.count()), {},
                    executable);
   }
   co_return text;
@@ -381,7 +381,7 @@ ports::Task<Result<void>> ProcessRuntime::stop(ports::Instance instance, millise
       const auto stat = read_stat(stuck);
       co_return fail(
           "still_running",
-          fmt::format("Process {} ({}) is still there after SIGKILL, in state {}.", stuck, stat ? stat->comm : "?",
+          fmt::format("process {} ({}) is still there after SIGKILL, in state {}", stuck, stat ? stat->comm : "?",
                       stat ? stat->state : '?'),
           "A process in state D waits inside the kernel, often in the GPU driver; look at `dmesg`. Its memory "
           "stays counted.",

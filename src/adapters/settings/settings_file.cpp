@@ -112,8 +112,8 @@ std::vector<std::string> mistyped_variables() {
                            [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
     const auto meant = settings::nearest_name(setting);
     if (!meant || settings::environment_name(*meant) == name) continue;
-    warnings.push_back(fmt::format("{} is no setting: did you mean {}?", printable(name),
-                                   settings::environment_name(*meant)));
+    warnings.push_back(
+        fmt::format("{} is no setting: did you mean {}?", printable(name), settings::environment_name(*meant)));
   }
   std::ranges::sort(warnings);
   return warnings;

@@ -14,8 +14,8 @@ Result<std::vector<settings::Assignment>> read_file(const std::string& path);
 /// The assignments of the environment: DGXMM_<NAME> for each setting; lists are separated by ':'.
 std::vector<settings::Assignment> read_environment();
 
-/// A sentence for each variable DGXMM_<…> that is no setting but looks like a mistyped one. Others are left alone: tools
-/// and engines use that beginning too.
+/// A sentence for each variable DGXMM_<…> that is no setting but looks like a mistyped one. Others are left alone:
+/// tools and engines use that beginning too.
 std::vector<std::string> mistyped_variables();
 
 /// Users other than its owner and group may read that file.

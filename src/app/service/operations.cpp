@@ -48,9 +48,9 @@ bool serves(const Deployment& deployment) {
          (deployment.state == State::unknown && deployment.ready_at);
 }
 
-/// A stop that was begun, and not yet taken back as far as that goes.
-bool is_to_be_undone(const dto::OperationStep& step) {
-  return step.stops && step.state != "waiting" && step.state != "undone" && step.state != "undo_failed";
+/// A stop that was begun and not taken back.
+bool stays_stopped(const dto::OperationStep& step) {
+  return step.stops && step.state != "waiting" && step.state != "undone";
 }
 
 std::unexpected<Error> shutting_down() { return fail("shutting_down", "dgxmm is shutting down"); }
@@ -267,6 +267,10 @@ ports::Task<> Operations::end(Shared operation, Result<DeploymentId> deployed) {
     co_return;
   }
   const auto& error = deployed.error();
+  for (std::size_t i = 0; i < operation->steps.size(); ++i) {  // one that was broken off
+    const auto& step = operation->steps[i];
+    if (step.state == "running" && !step.stops) end_step(*operation, i, "failed", error.message);
+  }
   operation->failure = dto::Failure{error.code, error.message, error.hint, {}};
   if (operation->deployment) {
     if (const auto* failed = table_.find(*operation->deployment); failed != nullptr && failed->failure) {
@@ -283,7 +287,7 @@ ports::Task<> Operations::undo_and_fail(Shared operation) {
   std::vector<std::string> lost;
   for (const auto& step : operation->steps) {
     const auto* deployment = step.stops ? table_.find(*step.stops) : nullptr;
-    if (step.state == "undo_failed" && deployment != nullptr) lost.push_back(deployment->name);
+    if (stays_stopped(step) && deployment != nullptr) lost.push_back(deployment->name);
   }
   auto& failure = operation->failure.value();
   if (!lost.empty()) {
@@ -307,7 +311,8 @@ ports::Task<> Operations::undo(Shared operation) {
   }
   std::vector<std::size_t> restarted;
   for (auto i = operation->steps.size(); i-- > 0;) {
-    if (!is_to_be_undone(operation->steps[i])) continue;
+    const auto& step = operation->steps[i];
+    if (!stays_stopped(step) || step.state == "undo_failed") continue;
     const auto again = co_await start_again(operation, i);
     if (loop_.stopping()) co_return;
     if (again && *again) restarted.push_back(i);
@@ -390,10 +395,6 @@ ports::Task<> Operations::end_earlier(Shared operation) {
     const auto deployed = co_await wait_until_it_serves(operation);
     co_await end(operation, deployed);
     co_return;
-  }
-  for (std::size_t i = 0; i < operation->steps.size(); ++i) {
-    const auto& step = operation->steps[i];
-    if (step.state == "running" && !step.stops) end_step(*operation, i, "failed", "interrupted");
   }
   const Result<DeploymentId> interrupted =
       fail("interrupted", "dgxmm was ended while it carried out the plan", "ask for the plans again");

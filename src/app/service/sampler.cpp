@@ -67,7 +67,7 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
                                    .measured = {},
                                    .holds_memory = deployment->instance.has_value()};
     if (deployment->instance) entry.measured = runtime_.measure(*deployment->instance);
-    snapshot->deployments.push_back(std::move(entry));
+    snapshot->deployments.push_back(entry);
   }
   if (meminfo) {
     snapshot->mem_total = meminfo->mem_total;

@@ -130,13 +130,13 @@ class Cursor {
   }
 
   void malformed(std::string_view what) {
-    refuse("bad_model_file", fmt::format("not a usable GGUF file: {}", what), "Download or convert it again.");
+    refuse("bad_model_file", fmt::format("not a usable GGUF file: {}", what), "download or convert it again");
   }
 
   void truncated() {
     refuse("model_incomplete",
            fmt::format("is truncated or half-downloaded: the header goes on past its end at {} bytes", file_size_),
-           "Download it again.");
+           "download it again");
   }
 
   template <class T>
@@ -418,7 +418,7 @@ void place_tensors(Cursor& cursor, std::vector<GgufTensor>& tensors, const std::
     cursor.refuse(
         "model_incomplete",
         fmt::format("is half-downloaded or damaged: it has {} bytes and needs {}", file_size, data_start + data_end),
-        "Download it again.");
+        "download it again");
   }
 }
 
@@ -451,13 +451,13 @@ std::uint32_t read_version(Cursor& cursor) {
   if (!cursor.ok()) return 0;
   if ((version & 0xFFFF) == 0) {
     cursor.refuse("model_not_supported", "a big-endian GGUF file cannot be served on this machine",
-                  "Get the little-endian file of this model.");
+                  "get the little-endian file of this model");
   } else if (version == 1) {
     cursor.refuse("model_not_supported", "GGUF version 1 is no longer supported by llama.cpp",
-                  "Convert the model again with a present llama.cpp.");
+                  "convert the model again with a present llama.cpp");
   } else if (version > 3) {
     cursor.refuse("model_not_supported", fmt::format("GGUF version {} is newer than any that is known", version),
-                  "Update dgxmm and llama.cpp.");
+                  "update dgxmm and llama.cpp");
   }
   return version;
 }

@@ -262,7 +262,7 @@ std::optional<Error> check_split(std::string_view path, std::span<const GgufPart
     return Error{"model_incomplete",
                  fmt::format("{}: says that it is one of {} files, but its name belongs to {}", printable(path), count,
                              parts.size()),
-                 "Name the files PREFIX-00001-of-00003.gguf and so on: llama.cpp finds them by these names.",
+                 "name the files PREFIX-00001-of-00003.gguf and so on: llama.cpp finds them by these names",
                  std::string{path}};
   }
   if (parts.size() == 1) return std::nullopt;
@@ -273,7 +273,7 @@ std::optional<Error> check_split(std::string_view path, std::span<const GgufPart
       return Error{"bad_model_file",
                    fmt::format("{}: its name says part {} of {}, its split.no says {}", printable(parts[i].path), i + 1,
                                parts.size(), number ? fmt::to_string(*number) : "nothing"),
-                   "Files of different models may have been mixed up.", parts[i].path};
+                   "files of different models may have been mixed up", parts[i].path};
     }
     tensors += parts[i].header.tensors.size();
   }
@@ -282,7 +282,7 @@ std::optional<Error> check_split(std::string_view path, std::span<const GgufPart
     return Error{"model_incomplete",
                  fmt::format("{}: split.tensors.count is {}, but its {} files have {} tensors", printable(path),
                              *claimed, parts.size(), tensors),
-                 "Download it again.", std::string{path}};
+                 "download it again", std::string{path}};
   }
   return std::nullopt;
 }
@@ -310,7 +310,7 @@ std::string name_for_identity(const GgufHeader& header, std::string_view stem) {
 Error not_supported(std::string_view path, std::string_view architecture, std::string_view why) {
   return {"model_not_supported",
           fmt::format("{}: architecture '{}' is not supported yet: {}", printable(path), printable(architecture), why),
-          "A newer dgxmm may know it.", std::string{path}};
+          "a newer dgxmm may know it", std::string{path}};
 }
 
 /// E8, E9: an architecture that is not known is described when nothing in the file hints at more than plain attention,
@@ -366,13 +366,13 @@ Result<ModelDescription> describe_gguf(std::string_view path, std::string_view s
   const auto& header = parts.front().header;
   if (const auto kind = companion_kind(header)) {
     return fail("model_not_supported", fmt::format("{}: this is a {}, not a model", printable(path), *kind),
-                "Name the file of the model itself.", std::string{path});
+                "name the file of the model itself", std::string{path});
   }
   if (auto error = check_split(path, parts)) return fail(std::move(*error));
   const auto* architecture = header.text("general.architecture");
   if (architecture == nullptr) {
     return fail("bad_model_file", fmt::format("{}: the key general.architecture is missing", printable(path)),
-                "Convert the model again.", std::string{path});
+                "convert the model again", std::string{path});
   }
   ModelDescription model{.format = Format::gguf, .path = std::string{path}, .architecture = *architecture};
   HyperParameters read{parts.front().path, *architecture, header};
@@ -387,7 +387,7 @@ Result<ModelDescription> describe_gguf(std::string_view path, std::string_view s
   if (!totals) return fail(std::move(totals.error()));
   if (totals->weights.tensors == Bytes{}) {
     return fail("bad_model_file", fmt::format("{}: holds no tensors, only a vocabulary", printable(path)),
-                "Name the file of a whole model.", std::string{path});
+                "name the file of a whole model", std::string{path});
   }
 
   // As the catalog calls it: general.name often is that of a training run.

@@ -51,7 +51,7 @@ void check_layout(HfReader& read, HfFamily family, std::string_view architecture
     return read.refuse(
         "model_not_supported",
         fmt::format("architecture '{}' is not supported yet with {}", printable(architecture), read.name_of(key)),
-        "It can be used once dgxmm knows its layers.");
+        "it can be used once dgxmm knows its layers");
   }
 }
 
@@ -254,11 +254,11 @@ Result<HfConfig> parse_hf_config(std::string_view file, std::string_view text) {
   auto document = json::parse(without_infinities(text));
   if (!document) {
     return fail("bad_model_file", fmt::format("{}: {}", printable(file), document.error().message),
-                "Download config.json again.", std::string{file});
+                "download config.json again", std::string{file});
   }
   const auto* object = document->if_object();
   if (object == nullptr) {
-    return fail("bad_model_file", fmt::format("{}: expected an object", printable(file)), "Download config.json again.",
+    return fail("bad_model_file", fmt::format("{}: expected an object", printable(file)), "download config.json again",
                 std::string{file});
   }
   HfReader read{file, *object};
@@ -300,7 +300,7 @@ Result<void> read_hf_quant_config(HfConfig& config, std::string_view file, std::
   if (!document || !document->is_object()) {
     return fail("bad_model_file",
                 fmt::format("{}: {}", printable(file), document ? "expected an object" : document.error().message),
-                "Download it again.", std::string{file});
+                "download it again", std::string{file});
   }
   // ModelOpt's own file: the scheme is inside, and the method goes without saying.
   const auto* value = document->get_object().if_contains("quantization");

@@ -128,7 +128,7 @@ Result<ModelDescription> describe_safetensors(std::string_view path, std::string
     identities.push_back({.size = part.size, .header = part.header.digest});
   }
   if (model.weights.tensors == Bytes{}) {
-    return fail("bad_model_file", fmt::format("{}: its files hold no tensors", printable(path)), "Download it again.",
+    return fail("bad_model_file", fmt::format("{}: its files hold no tensors", printable(path)), "download it again",
                 std::string{path});
   }
   model.weights.input_tensors = model.weights.token_embedding;

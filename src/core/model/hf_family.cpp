@@ -223,7 +223,7 @@ void refuse_unknown_layout(HfReader& read, std::string_view architecture) {
                          fmt::format("architecture '{}' is not supported yet: it has {}, so its layers are not plain "
                                      "attention",
                                      printable(architecture), printable(read.name_of(name))),
-                         "It can be used once dgxmm knows its layers.");
+                         "it can be used once dgxmm knows its layers");
     }
   }
 }

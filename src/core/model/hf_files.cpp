@@ -35,7 +35,7 @@ bool is_mistral_format(std::span<const std::string> file_names) {
 
 Result<std::set<std::string>> files_of_index(std::string_view file, std::string_view text) {
   const auto bad = [file](std::string_view what) {
-    return fail("bad_model_file", fmt::format("{}: {}", printable(file), what), "Download it again.",
+    return fail("bad_model_file", fmt::format("{}: {}", printable(file), what), "download it again",
                 std::string{file});
   };
   const auto document = json::parse(text);
@@ -94,7 +94,7 @@ Result<WeightFileChoice> choose_weight_files(std::string_view folder, std::span<
     return fail("model_not_supported",
                 fmt::format("{}: has no *.safetensors file{}", printable(folder),
                             pickled ? ", only PyTorch ones, which are not supported" : " in its top level"),
-                "Download or convert the model as safetensors.", std::string{folder});
+                "download or convert the model as safetensors", std::string{folder});
   }
   WeightFileChoice choice;
   for (const auto& name : file_names) {

@@ -90,7 +90,7 @@ std::int64_t HfReader::dimension(std::initializer_list<std::string_view> names, 
   const auto value = number(names, most);
   if (!value) {
     refuse("bad_model_file", fmt::format("cannot estimate this model: {} is missing", name_of(*names.begin())),
-           "Download config.json again.");
+           "download config.json again");
   } else if (*value == 0) {
     malformed(*names.begin(), "more than 0");
   }

@@ -140,14 +140,14 @@ class HeaderHandler {
 
 std::unexpected<Error> malformed(std::string_view file, std::string_view what) {
   return fail("bad_model_file", fmt::format("{}: not a usable safetensors file: {}", printable(file), what),
-              "Download it again.", std::string{file});
+              "download it again", std::string{file});
 }
 
 std::unexpected<Error> incomplete(std::string_view file, std::uint64_t size, std::uint64_t needed) {
   return fail(
       "model_incomplete",
       fmt::format("{}: is half-downloaded or damaged: it has {} bytes and needs {}", printable(file), size, needed),
-      "Download it again.", std::string{file});
+      "download it again", std::string{file});
 }
 
 /// The bytes of a tensor by its shape; nothing when they are no whole number of bytes or do not fit 63 bits.

@@ -97,10 +97,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 Error unknown_name(const Assignment& assignment) {
   const auto nearest = nearest_name(assignment.name);
-  return Error{"bad_setting", fmt::format("{}: there is no setting '{}'", assignment.where, assignment.name),
-               nearest ? fmt::format("did you mean '{}'?", *nearest)
-                       : std::string{"`dgxmm serve --help` lists them all"},
-               assignment.where};
+  return Error{
+      "bad_setting", fmt::format("{}: there is no setting '{}'", assignment.where, assignment.name),
+      nearest ? fmt::format("did you mean '{}'?", *nearest) : std::string{"`dgxmm serve --help` lists them all"},
+      assignment.where};
 }
 
 template <class T>

@@ -138,6 +138,19 @@ TEST(CommandLine, EverythingAboutADeployment) {
   EXPECT_FALSE(deploy.wait);
 }
 
+TEST(CommandLine, APlanTakesTheSameRequestAsDeploy) {
+  const Arguments options{"m",          "--name", "n",     "--served-name", "s",   "--port", "8000",
+                          "--priority", "5",      "--pin", "--label",       "a=b", "-c",     "4096"};
+  Arguments plan{"plan"};
+  Arguments deploy{"deploy"};
+  plan.insert(plan.end(), options.begin(), options.end());
+  deploy.insert(deploy.end(), options.begin(), options.end());
+  const auto request = parsed<PlanCommand>(plan).request;
+  EXPECT_EQ(request.name, "n");
+  EXPECT_EQ(request.labels.at("a"), "b");
+  EXPECT_EQ(request, parsed<DeployCommand>(deploy).request);
+}
+
 TEST(CommandLine, DeployAndStartWaitUnlessTold) {
   EXPECT_TRUE(parsed<DeployCommand>({"deploy", "m"}).wait);
   EXPECT_TRUE(parsed<DeployCommand>({"deploy", "m", "--wait"}).wait);

@@ -17,6 +17,7 @@
 namespace dgxmm::cli {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -312,8 +313,20 @@ TEST_F(CliTest, HelpFitsTheTerminal) {
     std::istringstream lines{run_cli({"help", command.name}).out};
     for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 80U) << command.name << ": " << line;
   }
-  width_ = 60;
-  EXPECT_THAT(run_cli({"help", "stop"}).out, HasSubstr("--all"));
+}
+
+TEST_F(CliTest, HelpGoesOnBelowTheDescription) {
+  width_ = 80;
+  EXPECT_THAT(run_cli({"help", "serve"}).out,
+              HasSubstr("  --min-headroom-gib NUMBER         a plan that leaves less than this is marked\n"
+                        "                                    unsafe (GiB) [2]\n"));
+  for (const auto& command : grammar().commands) {
+    std::istringstream lines{run_cli({"help", command.name}).out};
+    for (std::string line; std::getline(lines, line);) {
+      const auto begin = line.find_first_not_of(' ');
+      EXPECT_TRUE(line.empty() || begin == 0 || begin == 2 || begin == 36) << command.name << ": " << line;
+    }
+  }
 }
 
 TEST_F(CliTest, ATokenInAFileThatEveryoneMayReadIsWarnedAbout) {
@@ -615,6 +628,16 @@ TEST_F(Commands, PlanShowsWaysAndWhatIsWrongWithThem) {
   EXPECT_EQ(run_with_daemon({"plan", "smol", "--json"}).out, to_json(plans(true)) + "\n");
 }
 
+TEST_F(Commands, AnUnsafePlanIsNotTheCommandToRunNext) {
+  auto answer = plans(true);
+  answer.plans[0].recommended = false;
+  daemon_.on("POST /plans", answer);
+  const auto outcome = run_with_daemon({"plan", "smol"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, EndsWith("none of them is safe; `dgxmm apply 7/PLAN` carries one out all the same\n"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("apply 7/stop:3")));
+}
+
 TEST_F(Commands, PlanExitsWithThreeWhenNothingHelps) {
   daemon_.on("POST /plans", plans(false));
   const auto outcome = run_with_daemon({"plan", "smol"});
@@ -639,7 +662,10 @@ dto::Operation operation(std::string state, std::string first, std::string secon
   result.id = "5";
   result.plan = "stop:3";
   result.state = std::move(state);
-  result.steps = {{"stop chat", std::move(first), ""}, {"start smol", std::move(second), ""}};
+  result.plan_set = "7";
+  result.title = "Stop chat";
+  result.model = "smol";
+  result.steps = {{"stop chat", std::move(first), "", DeploymentId{3}}, {"start smol", std::move(second), "", {}}};
   return result;
 }
 
@@ -653,13 +679,25 @@ TEST_F(Commands, ApplyShowsEachStepOnceAndThenTheDeployment) {
   daemon_.on("GET /deployments/9", deployment(9, "smol", "ready"));
   const auto outcome = run_with_daemon({"apply", "7/stop:3+5"});
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_EQ(outcome.err, "stop chat: running\nstop chat: done\nstart smol: done\n");
+  EXPECT_EQ(outcome.err, "plan 7/stop:3 for smol: Stop chat\nstop chat: running\nstop chat: done\nstart smol: done\n");
   EXPECT_THAT(outcome.out, StartsWith("smol is ready (id 9)\n"));
 }
 
 TEST_F(Commands, ApplyWithoutASetTakesTheLatest) {
   daemon_.on("POST /plans/latest/ctx:4096/apply", operation("succeeded", "done", "done"), 202);
   EXPECT_EQ(run_with_daemon({"apply", "ctx:4096"}).exit_code, 0);
+}
+
+TEST_F(Commands, ApplySaysWhosePlanItIsAndWhatSpeaksAgainstItBeforeTheSteps) {
+  auto done = operation("succeeded", "done", "done");
+  done.title = "Stop chat: frees 4.0 GiB";
+  done.unsafe = {"chat is busy", "chat is pinned"};
+  done.model = "smol\x1b[2J";
+  daemon_.on("POST /plans/latest/stop:3/apply", done, 202);
+  const auto outcome = run_with_daemon({"apply", "stop:3"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, StartsWith("plan 7/stop:3 for smol\\x1b[2J: Stop chat: frees 4.0 GiB\n"
+                                      "unsafe: chat is busy\nunsafe: chat is pinned\nstop chat: done\n"));
 }
 
 TEST_F(Commands, ApplyThatFailsSaysWhatWasUndone) {
@@ -735,7 +773,7 @@ TEST_F(Commands, EventsFitTheTerminal) {
   daemon_.stream("GET /events", {kBudgetMessage});
   width_ = 50;
   const auto outcome = run_with_daemon({"events"});
-  EXPECT_THAT(outcome.out, HasSubstr("ends here\n"));
+  EXPECT_THAT(outcome.out, HasSubstr(" here\n"));
   std::istringstream lines{outcome.out};
   for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 50U) << line;
 }

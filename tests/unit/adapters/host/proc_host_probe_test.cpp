@@ -22,7 +22,7 @@ using testing::Not;
 
 /// A host made of files.
 class ProcHostProbeTest : public testing::Test {
- protected:
+ public:
   ProcHostProbeTest() {
     std::string pattern = (std::filesystem::temp_directory_path() / "dgxmm-host-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
@@ -35,6 +35,7 @@ class ProcHostProbeTest : public testing::Test {
     std::filesystem::remove_all(root_, ignored);
   }
 
+ protected:
   void put(const std::string& path, std::string_view text) const {
     const auto file = root_ / path;
     std::filesystem::create_directories(file.parent_path());
@@ -117,7 +118,7 @@ TEST_F(ProcHostProbeTest, B10_ManagedProcessesAreLeftOutAndTheListIsBounded) {
 }
 
 TEST_F(ProcHostProbeTest, B10_SecretsInCommandLinesAreMasked) {
-  put_process(10, 1000, std::string_view{"vllm\0--api-key\0sk-verysecretvalue\0--max-model-len\0008192\0", 56});
+  put_process(10, 1000, std::string_view{"vllm\0--api-key\0sk-verysecretvalue\0--max-model-len\0008192\0", 55});
   const auto rows = probe().processes(1, {});
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_THAT(rows[0].command, Not(HasSubstr("verysecret")));

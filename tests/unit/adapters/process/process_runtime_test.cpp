@@ -302,7 +302,7 @@ TEST_F(ProcessRuntimeTest, EndWaits_WhoeverWaitsForAnEndReturnsAndTheEngineGoesO
   EXPECT_EQ(ended, 0);
   runtime->end_waits();
   boost::asio::co_spawn(loop_, runtime->wait(instance), count);  // and who comes later
-  EXPECT_TRUE(becomes_true([&] { return ended == 2; }));
+  EXPECT_TRUE(runs_until([&] { return ended == 2; }));
   EXPECT_EQ(runtime->presence(instance), Presence::running);
 }
 
@@ -324,10 +324,10 @@ TEST_F(ProcessRuntimeTest, EndWaits_AStopReturnsWithinItsGraceAndHasAsked) {
                         [&](const std::exception_ptr& failure, Result<void> result) {
                           if (!failure) stopped = std::move(result);
                         });
-  ASSERT_TRUE(log_has("asked"));
+  ASSERT_TRUE(runs_until([&] { return tail(log(), 1) == std::vector<std::string>{"asked"}; }));
   EXPECT_FALSE(stopped);
   runtime->end_waits();
-  ASSERT_TRUE(becomes_true([&] { return stopped.has_value(); }));
+  ASSERT_TRUE(runs_until([&] { return stopped.has_value(); }));
   ASSERT_FALSE(*stopped);
   EXPECT_EQ(stopped->error().code, "shutting_down");
   EXPECT_EQ(runtime->presence(instance), Presence::running);
@@ -343,7 +343,7 @@ TEST_F(ProcessRuntimeTest, EndWaits_AShortCommandIsEnded) {
   loop_.poll();
   EXPECT_FALSE(printed);
   runtime_->end_waits();
-  ASSERT_TRUE(becomes_true([&] { return printed.has_value(); }));
+  ASSERT_TRUE(runs_until([&] { return printed.has_value(); }));
   ASSERT_FALSE(*printed);
   EXPECT_EQ(printed->error().code, "shutting_down");
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was left";

@@ -122,6 +122,16 @@ class ProcessTest : public testing::Test {
 
   /// Waits for something that another process does.
   bool becomes_true(std::function<bool()> condition) { return run(poll(std::move(condition))); }
+  /// The same while other tasks, which need not end, run on the loop.
+  bool runs_until(const std::function<bool()>& condition) {
+    const auto give_up_at = std::chrono::steady_clock::now() + kPatience;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > give_up_at) return false;
+      loop_.restart();
+      loop_.run_one_for(std::chrono::milliseconds{2});
+    }
+    return true;
+  }
   bool log_has(const std::string& line) {
     return becomes_true([this, line] {
       const auto lines = tail(log(), 1000);

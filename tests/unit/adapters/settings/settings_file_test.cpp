@@ -14,7 +14,7 @@ namespace {
 
 /// A folder of its own, and an environment that is put back.
 class SettingsFile : public ::testing::Test {
- protected:
+ public:
   SettingsFile() {
     std::string pattern = ::testing::TempDir() + "dgxmm-settings-XXXXXX";
     folder_ = ::mkdtemp(pattern.data());
@@ -31,6 +31,7 @@ class SettingsFile : public ::testing::Test {
     std::filesystem::remove_all(folder_, ignored);
   }
 
+ protected:
   std::string write(const std::string& text, const std::string& name = "settings.toml") {
     const auto path = folder_ / name;
     std::filesystem::create_directories(path.parent_path());

@@ -88,6 +88,26 @@ TEST_F(SqliteStoreTest, DeploymentsSurviveAndTheirNumbersAreNeverUsedAgain) {
   EXPECT_GT(store->add_deployment("c", "{}"), second);
 }
 
+TEST_F(SqliteStoreTest, P11_OperationsSurviveAndTheirNumbersAreNeverUsedAgain) {
+  std::int64_t third = 0;
+  {
+    const auto store = open();
+    const auto first = store->add_operation("{\"x\":1}");
+    store->add_operation("ünï\n");
+    third = store->add_operation("{}");
+    store->update_operation({.id = first, .document = "{\"x\":2}"});
+    store->remove_operation(third);
+    EXPECT_THROW(store->update_operation({.id = third, .document = "{}"}), std::runtime_error);
+  }
+  const auto store = open();
+  const auto found = store->operations();
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].document, "{\"x\":2}");
+  EXPECT_EQ(found[1].document, "ünï\n");
+  EXPECT_LT(found[0].id, found[1].id);
+  EXPECT_GT(store->add_operation("{}"), third);
+}
+
 TEST_F(SqliteStoreTest, TextIsKeptByteForByte) {
   const std::string odd{"a\0b'\"\xc3\xa9", 7};
   open()->add_deployment("n", odd);
@@ -350,6 +370,16 @@ TEST(Migrations, AFailingStepLeavesNothingOfItself) {
   EXPECT_THROW(migrate(database, steps), SQLite::Exception);
   EXPECT_EQ(database_version(database), 1);
   EXPECT_EQ(database.execAndGet("SELECT count(*) FROM t").getInt(), 0);
+}
+
+TEST(Migrations, TheFirstVersionsStateIsKeptByTheLaterSteps) {
+  SQLite::Database database{":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE};
+  migrate(database, migration_steps().first(1));
+  database.exec("INSERT INTO deployments (name, document) VALUES ('a', '{}')");
+  migrate(database, migration_steps());
+  EXPECT_EQ(database_version(database), std::ssize(migration_steps()));
+  EXPECT_EQ(database.execAndGet("SELECT name FROM deployments WHERE id = 1").getString(), "a");
+  EXPECT_EQ(database.execAndGet("SELECT count(*) FROM operations").getInt(), 0);
 }
 
 TEST(Migrations, ANewerDatabaseIsLeftAlone) {

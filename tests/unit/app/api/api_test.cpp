@@ -59,9 +59,14 @@ TEST(Api, BodiesThatAreWrongNameTheField) {
     const char* where;
   };
   for (const auto& [body, code, where] :
-       {Case{"", "bad_json", ""}, Case{"nonsense", "bad_json", ""}, Case{"{", "bad_json", ""},
-        Case{"{} {}", "bad_json", ""}, Case{"[]", "bad_field", ""}, Case{"{}", "missing_field", "model"},
-        Case{R"({"model": 3})", "bad_field", "model"}, Case{R"({"model": null})", "missing_field", "model"},
+       {Case{"", "bad_json", ""},
+        Case{"nonsense", "bad_json", ""},
+        Case{"{", "bad_json", ""},
+        Case{"{} {}", "bad_json", ""},
+        Case{"[]", "bad_field", ""},
+        Case{"{}", "missing_field", "model"},
+        Case{R"({"model": 3})", "bad_field", "model"},
+        Case{R"({"model": null})", "missing_field", "model"},
         Case{R"({"model": "/models/a.gguf", "ctxsize": 1})", "unknown_field", "ctxsize"},
         Case{R"({"model": "/models/a.gguf", "ctx_size": "1"})", "bad_field", "ctx_size"},
         Case{R"({"model": "/models/a.gguf", "ctx_size": -1})", "bad_field", "ctx_size"},
@@ -169,8 +174,7 @@ TEST(Api, PatchPublishesWhatChangedAndNothingElse) {
   EXPECT_EQ(member(daemon.request("PATCH", path_of(id), R"({"labels": {"": "x"}})"), "where"), "labels");
   std::vector<std::string> messages;
   for (const auto& event : daemon.service->events.after(before, 10)) messages.push_back(event.message);
-  EXPECT_EQ(messages,
-            (std::vector<std::string>{"chat: labels team=red use=chat", "chat: pinned, no labels"}));
+  EXPECT_EQ(messages, (std::vector<std::string>{"chat: labels team=red use=chat", "chat: pinned, no labels"}));
 }
 
 TEST(Api, OfANameThatRunsTheIdsThatHaveEndedAreNamedForRemoval) {

@@ -1,5 +1,7 @@
 #include "unit/app/support/daemon.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -18,8 +20,8 @@ class Operations : public ::testing::Test {
   }
 
   /// Asks for the plans of a second deployment.
-  std::string plan_set() {
-    const auto response = daemon.request("POST", "/api/v1/plans", R"({"model": "/models/b.gguf"})");
+  std::string plan_set(const std::string& members = R"("model": "/models/b.gguf")") {
+    const auto response = daemon.request("POST", "/api/v1/plans", "{" + members + "}");
     EXPECT_EQ(response.status, 200) << response.body;
     return member(response, "plan_set");
   }
@@ -161,6 +163,83 @@ TEST_F(Operations, PlanThatWasShownAsNotFittingCannotBeApplied) {
   EXPECT_EQ(member(response, "code"), "does_not_fit");
 }
 
+/// Nothing was stopped, and nothing is going to be.
+void expect_untouched(Daemon& daemon, DeploymentId first) {
+  daemon.loop->run_for(1min);
+  EXPECT_EQ(daemon.at(first).state, State::ready);
+  EXPECT_EQ(daemon.world.runtime.newest(first)->stops, 0);
+  EXPECT_EQ(daemon.world.runtime.engines().size(), 1U);
+  EXPECT_TRUE(daemon.tcp_ports.held.empty());
+}
+
+TEST_F(Operations, P11_NothingIsStoppedForAnEngineThatCannotBeStarted) {
+  auto folder = small_model("/models/folder");
+  folder.format = model::Format::safetensors;
+  world.models.models["/models/folder"] = folder;
+  const auto set = plan_set(R"("model": "/models/folder", "context": 4096)");
+  const auto response = apply(set, stop_first());
+  EXPECT_EQ(member(response, "code"), "engine_not_supported_yet") << response.body;
+  expect_untouched(daemon, first);
+}
+
+TEST_F(Operations, P11_NothingIsStoppedForANameThatAnotherDeploymentHas) {
+  world.host.held_by_others = gib(30);
+  const auto other = daemon.deploy_ready(R"("model": "/models/a.gguf", "name": "other", "ctx_size": 512)");
+  world.host.held_by_others = gib(40) - daemon.at(other).reserved();
+  const auto response = apply(plan_set(R"("model": "/models/b.gguf", "name": "other")"), stop_first());
+  EXPECT_EQ(response.status, 409);
+  EXPECT_EQ(member(response, "code"), "name_taken") << response.body;
+  EXPECT_EQ(daemon.at(first).state, State::ready);
+  EXPECT_TRUE(daemon.service->operations.all().empty());
+}
+
+TEST_F(Operations, P11_NothingIsStoppedForAPortThatAnotherProgramHas) {
+  daemon.tcp_ports.taken.insert(8123);
+  const auto response = apply(plan_set(R"("model": "/models/b.gguf", "port": 8123)"), stop_first());
+  EXPECT_EQ(response.status, 409);
+  EXPECT_EQ(member(response, "code"), "port_taken") << response.body;
+  expect_untouched(daemon, first);
+}
+
+TEST_F(Operations, P11_WhatCouldBeStartedIsCheckedAgainWhenThePlansTurnComes) {
+  const auto set = plan_set(R"("model": "/models/b.gguf", "port": 8123)");
+  auto turn = daemon.loop->run(daemon.service->admission.turns().take());
+  const auto id = member(apply(set, stop_first()), "id");
+  daemon.tcp_ports.taken.insert(8123);
+  turn.release();
+  expect_operation(id, "failed");
+  EXPECT_EQ(operation(id).at("failure").at("code").as_string(), "port_taken");
+  EXPECT_EQ(steps(id), (std::vector<std::string>{"waiting", "waiting", "waiting"}));
+  expect_untouched(daemon, first);
+}
+
+TEST_F(Operations, P11_TheNameAndPortOfWhatIsStoppedAreFree) {
+  const auto& old = daemon.at(first);
+  const auto members = fmt::format(R"("model": "/models/b.gguf", "name": "{}", "port": {})", old.name, old.port);
+  const auto id = member(apply(plan_set(members), stop_first()), "id");
+  expect_operation(id, "succeeded");
+  const auto second = daemon.service->operations.find(id)->deployment.value();
+  EXPECT_EQ(daemon.at(second).name, old.name);
+  EXPECT_EQ(daemon.at(second).port, old.port);
+}
+
+TEST_F(Operations, ARefusedNameIsNotPlannedFor) {
+  const auto response = daemon.request("POST", "/api/v1/plans", R"({"model": "/models/b.gguf", "name": "-x"})");
+  EXPECT_EQ(member(response, "code"), "bad_field");
+}
+
+TEST_F(Operations, P12_AnOperationSaysWhosePlanItIsAndWhatSpeaksAgainstIt) {
+  const auto set = plan_set();
+  world.runtime.newest(first)->script.requests = 1;
+  daemon.loop->run_for(10s);
+  const auto response = apply(set, stop_first());
+  ASSERT_EQ(response.status, 202) << response.body;
+  EXPECT_EQ(member(response, "model"), "b");
+  EXPECT_NE(member(response, "title").find("Stop a (busy)"), std::string::npos) << response.body;
+  EXPECT_EQ(json_of(response).at("unsafe").at(0).as_string(), "a is busy") << "by now";
+  expect_operation(member(response, "id"), "succeeded");
+}
+
 TEST_F(Operations, LatestMeansTheNewestSetThatHasThePlan) {
   plan_set();
   const auto response = apply("latest", stop_first());
@@ -203,6 +282,41 @@ TEST_F(Operations, FullDiskEndsAnOperationInsteadOfLeavingItRunning) {
   world.store.fail_writes = false;
   EXPECT_EQ(daemon.request("POST", path_of(first, "/start")).status, 202) << "the turn was given back";
   daemon.expect_state(first, State::ready);
+}
+
+TEST_F(Operations, FullDiskRefusesAPlanBeforeAnythingIsDone) {
+  const auto set = plan_set();
+  world.store.fail_writes = true;
+  EXPECT_EQ(apply(set, stop_first()).status, 500);
+  world.store.fail_writes = false;
+  expect_untouched(daemon, first);
+  EXPECT_TRUE(daemon.service->operations.all().empty());
+}
+
+TEST_F(Operations, HowOneEndedIsStoredWhenTheDiskHasRoomAgain) {
+  const auto set = plan_set();
+  const auto id = member(apply(set, stop_first()), "id");
+  ASSERT_TRUE(daemon.loop->run_until([&] { return daemon.service->operations.find(id)->deployment.has_value(); }));
+  world.store.fail_writes = true;
+  expect_operation(id, "succeeded");
+  world.store.fail_writes = false;
+  daemon.loop->run_for(10s);
+  EXPECT_NE(world.store.operations().at(0).document.find("succeeded"), std::string::npos);
+}
+
+TEST_F(Operations, OldOnesAreForgottenAndNumbersAreNotUsedAgain) {
+  std::string id;
+  for (int i = 0; i < 66; ++i) {
+    auto turn = daemon.loop->run(daemon.service->admission.turns().take());
+    id = member(apply(plan_set(), stop_first()), "id");
+    world.host.held_by_others = gib(4);  // it fits by now: the plan has changed
+    turn.release();
+    expect_operation(id, "failed");
+    world.host.held_by_others = gib(40);
+  }
+  EXPECT_EQ(id, "66");
+  EXPECT_EQ(daemon.service->operations.all().size(), 64U);
+  EXPECT_EQ(world.store.operations().size(), 64U);
 }
 
 TEST_F(Operations, DaemonThatStopsDuringAPlanStartsNothing) {

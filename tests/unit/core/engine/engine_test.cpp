@@ -15,7 +15,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsSupersetOf;
 using testing::Not;
-using testing::StartsWith;
 
 using Flags = std::set<std::string, std::less<>>;
 
@@ -159,11 +158,10 @@ TEST(Activity, OfSeveralVllmEnginesIsSummedAndOtherMetricsAreNot) {
 }
 
 TEST(Activity, B7_WhatTheEngineDoesNotSayIsUnknown) {
-  for (const std::string text :
-       {"", "{\"error\":{\"message\":\"Loading model\"}}", "llamacpp:requests_processing NaN\n",
-        "llamacpp:requests_processing -1\n", "llamacpp:requests_processing +Inf\n", "llamacpp:requests_processing\n",
-        "llamacpp:requests_processing 1e300\n", "llamacpp:requests_processing{a=\"} 1\n",
-        "llamacpp:requests_processing_total 1\n"}) {
+  for (const std::string text : {"", R"({"error":{"message":"Loading model"}})", "llamacpp:requests_processing NaN\n",
+                                 "llamacpp:requests_processing -1\n", "llamacpp:requests_processing +Inf\n",
+                                 "llamacpp:requests_processing\n", "llamacpp:requests_processing 1e300\n",
+                                 "llamacpp:requests_processing{a=\"} 1\n", "llamacpp:requests_processing_total 1\n"}) {
     EXPECT_EQ(parse_activity(EngineKind::llamacpp, text).requests_running, std::nullopt) << text;
   }
   EXPECT_EQ(Activity{}.busy(), std::nullopt);

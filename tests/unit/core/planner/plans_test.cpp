@@ -483,7 +483,7 @@ struct RandomInput {
     std::ranges::shuffle(input.deployments, random);
     if (upto(1) == 0) {
       input.config =
-          LlamaCppConfig{.ctx_size = 1 + upto(65536),
+          LlamaCppConfig{.ctx_size = 256 + upto(65536),
                          .parallel = 1 + upto(15),
                          .kv_unified = upto(1) == 0,
                          .flash_attn = upto(3) == 0 ? engine::FlashAttention::off : engine::FlashAttention::automatic};
@@ -549,11 +549,11 @@ std::vector<std::string> expected_stops(const PlanInput& input, Bytes needed) {
 }
 
 /// The context or sequence count that P2 or P3 must offer: by trying all of them.
-std::optional<std::int64_t> expected_part(std::int64_t value, std::int64_t least, Bytes free, Bytes asked,
-                                          auto need_of) {
+std::optional<std::int64_t> expected_part(std::int64_t value, std::int64_t least, Bytes free, Bytes asked, auto need_of,
+                                          auto is_taken) {
   std::optional<std::int64_t> smallest;
   for (std::int64_t part = value / 2; part >= least; part /= 2) {
-    if (need_of(part) >= asked) continue;
+    if (!is_taken(part) || need_of(part) >= asked) continue;
     if (need_of(part) <= free) return part;
     smallest = part;
   }
@@ -568,25 +568,27 @@ std::vector<std::string> expected_ids(const PlanInput& input) {
   const auto offer = [&](const std::string& kind, std::optional<std::int64_t> n, auto need_of) {
     if (n) ids.emplace_back(kind + std::to_string(*n), need_of(*n) <= free);
   };
+  const auto always_taken = [](std::int64_t) { return true; };
   if (const auto* llamacpp = std::get_if<LlamaCppConfig>(&input.config)) {
     if (llamacpp->flash_attn != engine::FlashAttention::off) {
       const Bytes need = asked - mib(llamacpp->ctx_size);
       ids.emplace_back("kv:q8_0", need <= free);
     }
     const auto shorter = [&](std::int64_t ctx) { return gib(10) + mib(2 * ctx) + gib(llamacpp->parallel); };
-    offer("ctx:", expected_part(llamacpp->ctx_size, 4096, free, asked, shorter), shorter);
-    const auto fewer = [&](std::int64_t slots) {
-      const auto cells = llamacpp->kv_unified ? llamacpp->ctx_size : llamacpp->ctx_size / llamacpp->parallel * slots;
-      return gib(10) + mib(2 * cells) + gib(slots);
+    offer("ctx:", expected_part(llamacpp->ctx_size, 4096, free, asked, shorter, always_taken), shorter);
+    const auto cells = [&](std::int64_t slots) {
+      return llamacpp->kv_unified ? llamacpp->ctx_size : llamacpp->ctx_size / llamacpp->parallel * slots;
     };
-    offer("seqs:", expected_part(llamacpp->parallel, 1, free, asked, fewer), fewer);
+    const auto fewer = [&](std::int64_t slots) { return gib(10) + mib(2 * cells(slots)) + gib(slots); };
+    const auto is_taken = [&](std::int64_t slots) { return cells(slots) >= 256; };
+    offer("seqs:", expected_part(llamacpp->parallel, 1, free, asked, fewer, is_taken), fewer);
   } else {
     const auto& vllm = std::get<VllmConfig>(input.config);
     ids.emplace_back("kv:fp8", asked - mib(2 * vllm.max_model_len) <= free);
     const auto shorter = [&](std::int64_t ctx) { return gib(10) + mib(4 * ctx) + gib(vllm.max_num_seqs); };
-    offer("ctx:", expected_part(vllm.max_model_len, 4096, free, asked, shorter), shorter);
+    offer("ctx:", expected_part(vllm.max_model_len, 4096, free, asked, shorter, always_taken), shorter);
     const auto fewer = [&](std::int64_t seqs) { return gib(10) + mib(4 * vllm.max_model_len) + gib(seqs); };
-    offer("seqs:", expected_part(vllm.max_num_seqs, 1, free, asked, fewer), fewer);
+    offer("seqs:", expected_part(vllm.max_num_seqs, 1, free, asked, fewer, always_taken), fewer);
   }
   for (const auto& id : expected_stops(input, asked)) ids.emplace_back(id, true);
   std::vector<std::string> ordered;
