@@ -35,8 +35,7 @@ bool is_mistral_format(std::span<const std::string> file_names) {
 
 Result<std::set<std::string>> files_of_index(std::string_view file, std::string_view text) {
   const auto bad = [file](std::string_view what) {
-    return fail("bad_model_file", fmt::format("{}: {}", printable(file), what), "download it again",
-                std::string{file});
+    return fail("bad_model_file", fmt::format("{}: {}", printable(file), what), "download it again", std::string{file});
   };
   const auto document = json::parse(text);
   if (!document) return bad(document.error().message);
