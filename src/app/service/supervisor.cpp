@@ -90,7 +90,6 @@ Deployment* Supervisor::current(Watch watch) {
 }
 
 // --- starting
-// ---------------------------------------------------------------------------------------------------------
 
 void Supervisor::start(DeploymentId id) {
   auto* deployment = table_.find(id);
@@ -166,7 +165,6 @@ void Supervisor::watch_instance(Deployment& deployment, bool read_log_from_start
 }
 
 // --- watching
-// ---------------------------------------------------------------------------------------------------------
 
 std::chrono::milliseconds Supervisor::loading_limit(const Deployment& deployment) const {
   const auto weights = deployment.estimate.part("weights");
@@ -289,7 +287,6 @@ ports::Task<> Supervisor::give_up_loading(Watch watch) {
 }
 
 // --- the end
-// ----------------------------------------------------------------------------------------------------------
 
 ports::Task<> Supervisor::watch_exit(Watch watch, ports::Instance instance) {
   const auto status = co_await world_.runtime.wait(instance);
@@ -438,7 +435,6 @@ ports::Task<> Supervisor::settle(DeploymentId id) {
 }
 
 // --- learning
-// ---------------------------------------------------------------------------------------------------------
 
 ports::Task<> Supervisor::calibrate(Watch watch) {
   co_await world_.loop.sleep_for(seconds(settings_.calibration_delay_s));  // C1
@@ -468,7 +464,6 @@ ports::Task<> Supervisor::calibrate(Watch watch) {
 }
 
 // --- after a restart
-// --------------------------------------------------------------------------------------------------
 
 void Supervisor::reconcile() {
   std::map<std::string, ports::Instance> owned;
