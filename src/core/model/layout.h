@@ -119,7 +119,7 @@ struct ModelDescription {
   std::int64_t training_context = 0;
   std::optional<Experts> experts;
   std::string kv_cache_dtype;  ///< what the checkpoint asks the cache to be, in vLLM's words; empty = nothing
-  std::string weight_dtype;  ///< safetensors: `torch_dtype`; GGUF: the type most bytes have
+  std::string weight_dtype;    ///< safetensors: `torch_dtype`; GGUF: the type most bytes have
 
   std::vector<WeightFile> files;
   WeightSummary weights;

@@ -66,7 +66,8 @@ class ProcessTest : public testing::Test {
  public:
   ~ProcessTest() override {
     for (const auto& instance : started_) {
-      static_cast<void>(run(runtime_->stop(instance, std::chrono::milliseconds{0})));
+      const auto stopped = run(runtime_->stop(instance, std::chrono::milliseconds{0}));
+      EXPECT_TRUE(stopped) << stopped.error().message;
       runtime_->forget(instance);
     }
     if (cgroup_parent_) {

@@ -52,6 +52,7 @@ class Interrupted : public ::testing::Test {
     return std::ranges::any_of(daemon->events(), [&](const auto& event) { return event.starts_with(beginning); });
   }
 
+ public:
   World world;
   std::unique_ptr<Daemon> daemon;
   DeploymentId first;

@@ -42,6 +42,7 @@ class Operations : public ::testing::Test {
     return result;
   }
 
+ public:
   World world;
   Daemon daemon{world};
   DeploymentId first;
