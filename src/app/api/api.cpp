@@ -7,13 +7,13 @@
 #include "app/dto/convert.h"
 #include "app/dto/dto_json.h"
 #include "base/masking.h"
+#include "base/numbers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <string_view>
@@ -59,13 +59,6 @@ Result<engine::DeployRequest> read_deploy_request(const HttpRequest& request) {
   auto result = read_body<engine::DeployRequest>(request);
   if (result && result->labels.contains("")) return fail(nameless_label());
   return result;
-}
-
-std::optional<std::int64_t> read_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 std::string labels_text(const std::map<std::string, std::string>& labels) {
@@ -342,7 +335,7 @@ class Api final : public ports::HttpHandler {
     if (deployment == nullptr) co_return no_such_deployment(call);
     auto lines = kDefaultLogLines;
     if (const auto tail = call.request.query.find("tail"); tail != call.request.query.end()) {
-      const auto number = read_number(tail->second);
+      const auto number = parse_number(tail->second);
       if (!number || *number < 0) co_return problem(Error{"bad_field", "tail: expected a whole number", {}, "tail"});
       lines = std::min(static_cast<std::size_t>(*number), kMaxLogLines);
     }
@@ -408,12 +401,12 @@ class Api final : public ports::HttpHandler {
                        : query != call.request.query.end()  ? query->second
                                                             : std::string{};
     if (const auto tail = call.request.query.find("tail"); given.empty() && tail != call.request.query.end()) {
-      const auto number = read_number(tail->second);
+      const auto number = parse_number(tail->second);
       if (!number || *number < 0) co_return problem(Error{"bad_field", "tail: expected a whole number", {}, "tail"});
       last_id -= std::min(*number, last_id);  // ids have no gaps
     }
     if (!given.empty()) {
-      const auto number = read_number(given);
+      const auto number = parse_number(given);
       if (!number || *number < 0)
         co_return problem(Error{"bad_field", "Last-Event-ID: expected the id of an event", {}, "Last-Event-ID"});
       // An id that was never given is from another state folder: nothing that it says was seen here.

@@ -2,11 +2,11 @@
 
 #include "app/service/deployment_document.h"
 #include "base/log.h"
+#include "base/numbers.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 
 namespace dgxmm::service {
@@ -120,10 +120,8 @@ Deployment* DeploymentTable::find(DeploymentId id) {
 }
 
 Deployment* DeploymentTable::find(std::string_view id_or_name) {
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(id_or_name.data(), id_or_name.data() + id_or_name.size(), number);
-  if (parsed.ec == std::errc{} && parsed.ptr == id_or_name.data() + id_or_name.size()) {
-    if (auto* found = find(DeploymentId{number})) return found;
+  if (const auto number = parse_number(id_or_name)) {
+    if (auto* found = find(DeploymentId{*number})) return found;
   }
   Deployment* best = nullptr;
   for (const auto& [id, deployment] : deployments_) {

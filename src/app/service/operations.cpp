@@ -2,12 +2,12 @@
 
 #include "app/service/operation_document.h"
 #include "base/log.h"
+#include "base/numbers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -33,13 +33,6 @@ const planner::Plan* find_unchanged(const planner::Plan& shown, const planner::P
   const auto* plan = find_plan(now, shown.id);
   const bool same = plan != nullptr && plan->fits && plan->stops == shown.stops && plan->config == shown.config;
   return same ? plan : nullptr;
-}
-
-std::optional<std::int64_t> number_of(const std::string& id) {
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(id.data(), id.data() + id.size(), number);
-  if (parsed.ec != std::errc{} || parsed.ptr != id.data() + id.size()) return std::nullopt;
-  return number;
 }
 
 /// Right after a restart one that has served has not been asked again yet.
@@ -432,7 +425,7 @@ void Operations::publish_step(const dto::Operation& operation, std::size_t index
 }
 
 void Operations::save(const dto::Operation& operation) {
-  const auto id = number_of(operation.id).value();
+  const auto id = parse_number(operation.id).value();
   store_.update_operation({id, to_document(operation)});
   unsaved_.erase(id);
 }
@@ -443,7 +436,7 @@ void Operations::save_fact(const dto::Operation& operation) {
   } catch (const std::exception& error) {
     log::error("operation {}: how it went could not be stored, and will be tried again: {}", operation.id,
                error.what());
-    unsaved_.insert(number_of(operation.id).value());
+    unsaved_.insert(parse_number(operation.id).value());
   }
 }
 
@@ -452,7 +445,7 @@ void Operations::retry_unsaved() {
 }
 
 std::shared_ptr<const dto::Operation> Operations::find(const std::string& id) const {
-  const auto number = number_of(id);
+  const auto number = parse_number(id);
   const auto found = number ? operations_.find(*number) : operations_.end();
   return found == operations_.end() ? nullptr : found->second;
 }

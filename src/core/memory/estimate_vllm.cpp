@@ -1,6 +1,7 @@
 #include "core/memory/assemble.h"
 #include "core/memory/estimate.h"
 #include "core/memory/limits.h"
+#include "core/memory/rounding.h"
 #include "core/memory/vllm_activations.h"
 #include "core/memory/vllm_cache.h"
 #include "core/memory/vllm_kv_types.h"
@@ -21,8 +22,6 @@ using engine::VllmConfig;
 
 constexpr std::int64_t kMaxSequences = std::int64_t{1} << 16;
 constexpr std::int64_t kMaxBatchedTokens = std::int64_t{1} << 20;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // The pool (E3). `kv_tokens` is what vLLM logs as "GPU KV cache size": as many requests of max_model_len at once as it
 // holds, times their length. For layers that keep every token it is the tokens of the pool.

@@ -2,6 +2,7 @@
 
 #include "core/engine/request.h"
 #include "core/memory/limits.h"
+#include "core/memory/rounding.h"
 
 #include <fmt/format.h>
 
@@ -45,8 +46,6 @@ constexpr GgmlType ggml_type(CacheType type) {
   }
   return {1, 4};
 }
-
-std::int64_t rounded_up(std::int64_t value, std::int64_t step) { return (value + step - 1) / step * step; }
 
 std::unexpected<Error> refused(std::string message, std::string hint, std::string where) {
   return fail("bad_configuration", std::move(message), std::move(hint), std::move(where));

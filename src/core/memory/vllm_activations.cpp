@@ -2,6 +2,8 @@
 // (2026-08-17).
 #include "core/memory/vllm_activations.h"
 
+#include "core/memory/rounding.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +14,6 @@ namespace dgxmm::memory::vllm {
 namespace {
 
 using engine::VllmConfig;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Widths of what a layer of vLLM's models holds at once for one token, in values of 16 bit (vllm/model_executor/models
 // and layers).

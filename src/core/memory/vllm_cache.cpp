@@ -1,5 +1,7 @@
 #include "core/memory/vllm_cache.h"
 
+#include "core/memory/rounding.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +26,6 @@ constexpr std::int64_t kLatentAlignment = 128;
 constexpr std::int64_t kIndexValuesPerScale = 128;
 /// With asynchronous scheduling, which is the default (vllm/config/scheduler.py).
 constexpr std::int64_t kBatchesInFlight = 2;
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// The cache of one layer, as KVCacheSpec has it.
 struct Spec {

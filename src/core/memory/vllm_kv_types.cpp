@@ -1,5 +1,7 @@
 #include "core/memory/vllm_kv_types.h"
 
+#include "core/memory/rounding.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 namespace dgxmm::memory::vllm {
 namespace {
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t even(std::int64_t n) { return (n + 1) / 2 * 2; }
 
 std::int64_t eight_bit(std::int64_t k, std::int64_t v) { return k + v; }

@@ -2,6 +2,7 @@
 #include "core/memory/vllm_weights.h"
 
 #include "core/memory/assemble.h"
+#include "core/memory/rounding.h"
 #include "core/memory/vllm_kv_types.h"
 
 #include <fmt/format.h>
@@ -12,8 +13,6 @@
 
 namespace dgxmm::memory::vllm {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// Bytes by which rows of a vocabulary are padded (VocabParallelEmbedding), in the embedding and the output layer.
 Bytes vocabulary_padding(const model::ModelDescription& model) {

@@ -1,11 +1,12 @@
 #include "core/settings/settings.h"
 
+#include "base/numbers.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -101,14 +102,6 @@ Error unknown_name(const Assignment& assignment) {
       "bad_setting", fmt::format("{}: there is no setting '{}'", assignment.where, assignment.name),
       nearest ? fmt::format("did you mean '{}'?", *nearest) : std::string{"`dgxmm serve --help` lists them all"},
       assignment.where};
-}
-
-template <class T>
-std::optional<T> parse_number(std::string_view text) {
-  T value{};
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc{} || result.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 std::optional<Error> assign(Settings& settings, const Definition& definition, const Assignment& assignment) {
