@@ -140,22 +140,9 @@ TEST_F(Interrupted, OperationsKeepTheirNumbersAndEndOnlyOnce) {
 TEST(InterruptedPlan, RowThatCannotBeReadIsNamedAndStopsTheStart) {
   World world;
   world.store.add_operation(R"({"plan": 3})");
-  SimulatedLoop loop{world.clock};
-  world.runtime.attach(loop);
-  FakeHttpClient http{world.runtime, world.clock, loop};
-  FakeTcpPorts tcp_ports;
-  const settings::Settings settings;
-  service::Service service{{.host = world.host,
-                            .model_files = world.models,
-                            .store = world.store,
-                            .world = {world.runtime, http, world.logs, tcp_ports, loop, world.clock}},
-                           settings,
-                           {"/state", "dgxmm-test-"}};
-  const auto begun = service.begin();
-  ASSERT_FALSE(begun);
-  EXPECT_EQ(begun.error().code, "bad_state");
-  EXPECT_NE(begun.error().message.find("operation 1 "), std::string::npos);
-  world.runtime.detach();
+  const auto error = error_at_start(world);
+  EXPECT_EQ(error.code, "bad_state");
+  EXPECT_NE(error.message.find("operation 1 "), std::string::npos);
 }
 
 /// The daemon is ended at every moment of a plan, whose new deployment may serve or die.

@@ -145,4 +145,22 @@ std::string header(const ports::HttpResponse& response, std::string_view name) {
   return found == response.headers.end() ? std::string{} : found->second;
 }
 
+Error error_at_start(World& world) {
+  SimulatedLoop loop{world.clock};
+  world.runtime.attach(loop);
+  FakeHttpClient http{world.runtime, world.clock, loop};
+  FakeTcpPorts tcp_ports;
+  const settings::Settings settings;
+  service::Service service{{.host = world.host,
+                            .model_files = world.models,
+                            .store = world.store,
+                            .world = {world.runtime, http, world.logs, tcp_ports, loop, world.clock}},
+                           settings,
+                           {"/state", "dgxmm-test-"}};
+  const auto begun = service.begin();
+  EXPECT_FALSE(begun);
+  world.runtime.detach();
+  return begun ? Error{} : begun.error();
+}
+
 }  // namespace dgxmm::testing

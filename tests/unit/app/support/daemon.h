@@ -78,4 +78,7 @@ boost::json::value json_of(const ports::HttpResponse& response);
 std::string member(const ports::HttpResponse& response, std::string_view name);
 std::string header(const ports::HttpResponse& response, std::string_view name);
 
+/// Why a daemon cannot start in this world; a test failure when it can.
+Error error_at_start(World& world);
+
 }  // namespace dgxmm::testing
