@@ -147,6 +147,8 @@ Result<void> trim(const fs::path& log, std::int64_t limit_bytes) {
   if (!kept) return unusable(copy, "write");
   std::int64_t offset = status->st_size - limit_bytes / 2;
   bool within_line = true;
+  std::int64_t written = 0;
+  std::int64_t whole_lines = 0;  // of what was written; a read can see the first part of a line that is being written
   for (;;) {
     const std::string bytes = read_at(file, offset, kCopyStepBytes);
     if (bytes.empty()) break;
@@ -162,7 +164,12 @@ Result<void> trim(const fs::path& log, std::int64_t limit_bytes) {
       ::unlink(copy.c_str());  // on a full disk least of all
       return failure;
     }
+    if (const auto end = rest.rfind('\n'); end != std::string_view::npos) {
+      whole_lines = written + static_cast<std::int64_t>(end) + 1;
+    }
+    written += static_cast<std::int64_t>(rest.size());
   }
+  if (::ftruncate(kept.get(), whole_lines) != 0) return unusable(copy, "shorten");
   if (::ftruncate(file.get(), 0) != 0) return unusable(log, "shorten");
   if (::rename(copy.c_str(), older_part(log).c_str()) != 0) return unusable(copy, "rename");
   return {};
