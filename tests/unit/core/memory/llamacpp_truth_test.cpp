@@ -3,18 +3,21 @@
 #include "core/memory/llamacpp_cache.h"
 #include "core/memory/llamacpp_compute.h"
 #include "core/model/gguf_description.h"
+#include "tools/accuracy_rows.h"
 #include "tools/byte_reader.h"
-#include "tools/gguf_writer.h"
+#include "tools/truth_models.h"
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -23,6 +26,7 @@
 namespace dgxmm::memory {
 namespace {
 
+using testing::AccuracyRow;
 using Row = std::map<std::string, std::string>;
 
 std::string text_of_file(const std::string& name) {
@@ -42,7 +46,9 @@ std::map<std::string, std::vector<Row>> read_rows() {
   std::istringstream file{text_of_file("llamacpp.csv")};
   std::map<std::string, std::vector<Row>> rows;
   std::vector<std::string> names;
+  int number = 0;
   for (std::string line; std::getline(file, line);) {
+    ++number;
     if (line.starts_with('#')) continue;
     auto cells = cells_of(line);
     if (names.empty()) {
@@ -52,6 +58,7 @@ std::map<std::string, std::vector<Row>> read_rows() {
     cells.resize(names.size());
     Row row;
     for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = cells[i];
+    row["line"] = std::to_string(number);
     rows[row.at("model")].push_back(row);
   }
   return rows;
@@ -63,8 +70,8 @@ const std::map<std::string, std::vector<Row>>& rows() {
 }
 
 const boost::json::array& models() {
-  static const auto kModels = boost::json::parse(text_of_file("llamacpp_models.json")).as_object().at("models");
-  return kModels.as_array();
+  static const auto kModels = testing::read_truth_models(std::string{DGXMM_TEST_DATA} + "/truth");
+  return kModels;
 }
 
 std::vector<std::string> model_names() {
@@ -73,58 +80,23 @@ std::vector<std::string> model_names() {
   return names;
 }
 
-void add_key(testing::GgufWriter& w, const std::string& key, const boost::json::value& value) {
-  if (const auto* list = value.if_array()) {
-    std::vector<std::int32_t> numbers;
-    for (const auto& number : *list) numbers.push_back(static_cast<std::int32_t>(number.as_int64()));
-    w.key_i32s(key, numbers);
-  } else if (value.is_string()) {
-    w.key_text(key, std::string{value.as_string()});
-  } else if (value.is_bool()) {
-    w.key_bool(key, value.as_bool());
-  } else if (value.is_double()) {
-    w.key_f32(key, static_cast<float>(value.as_double()));
-  } else {
-    w.key_u32(key, static_cast<std::uint32_t>(value.as_int64()));
-  }
-}
-
 struct TruthModel {
   model::ModelDescription description;
   Bytes header;  ///< of the file: what is not tensors
 };
 
-/// A file with the keys of the model, and tensors that sum up to its own.
 TruthModel read_model(const std::string& name) {
-  constexpr std::uint32_t kI8 = 24;
   for (const auto& json : models()) {
     if (json.at("name").as_string() != name) continue;
-    const auto number = [&](const char* key) { return static_cast<std::uint64_t>(json.at(key).as_int64()); };
-    const std::string architecture{json.at("architecture").as_string()};
-    testing::GgufWriter w;
-    w.key_text("general.architecture", architecture);
-    for (const auto& [key, value] : json.at("metadata").as_object()) add_key(w, std::string{key}, value);
-    w.key_texts("tokenizer.ggml.tokens", std::vector<std::string>(number("vocabulary")));
-    std::uint64_t at = 0;
-    const auto add = [&](const std::string& tensor, std::uint64_t bytes) {
-      w.tensor_raw(tensor, kI8, {bytes}, at, bytes);
-      at += bytes;
-    };
-    add("token_embd.weight", number("token_embd_bytes"));
-    const bool tied = json.at("tied").as_bool();
-    if (!tied) add("output.weight", 64);
-    if (const auto nextn = number("nextn_bytes"); nextn > 0) {
-      const auto blocks = json.at("metadata").at(architecture + ".block_count").as_int64();
-      add(fmt::format("blk.{}.rest.weight", blocks - 1), nextn);
-    }
-    add("blk.0.rest.weight", number("weight_bytes") - at);
-    const auto header = w.header();
-    auto parsed = model::parse_gguf(name, w.file_size(), testing::reader_of(header));
+    const auto file = testing::truth_file(json);
+    const auto header = file.writer.header();
+    auto parsed = model::parse_gguf(name, file.writer.file_size(), testing::reader_of(header));
     EXPECT_TRUE(parsed) << parsed.error().message;
-    const model::GgufPart part{.path = name, .size = w.file_size(), .header = std::move(*parsed)};
+    const model::GgufPart part{.path = name, .size = file.writer.file_size(), .header = std::move(*parsed)};
     auto described = model::describe_gguf(name, name, {&part, 1});
     EXPECT_TRUE(described) << described.error().message;
-    return {.description = std::move(*described), .header = Bytes{static_cast<std::int64_t>(part.size - at)}};
+    return {.description = std::move(*described),
+            .header = Bytes{static_cast<std::int64_t>(part.size - file.tensor_bytes)}};
   }
   ADD_FAILURE() << "no model " << name;
   return {};
@@ -160,6 +132,15 @@ std::string text_of(const Row& row) {
                      row.at("model"), row.at("device"), row.at("ctx_size"), row.at("parallel"), row.at("kv_unified"),
                      row.at("type_k"), row.at("type_v"), row.at("batch"), row.at("ubatch"), row.at("flash_attn"),
                      row.at("swa_full"), row.at("n_rs_seq"));
+}
+
+std::string configuration_of(const Row& row) {
+  std::string text;
+  for (const auto* column : {"source", "device", "ctx_size", "parallel", "kv_unified", "type_k", "type_v", "batch",
+                             "ubatch", "flash_attn", "swa_full", "n_rs_seq", "n_outputs_max"}) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", column, row.at(column));
+  }
+  return text;
 }
 
 /// The second context of a model that predicts several tokens at once: dgxmm starts none yet.
@@ -272,6 +253,98 @@ TEST_P(LlamaCppTruth, E3_E4_E5_RealServerStartsAgree) {
         const Bytes real{static_cast<std::int64_t>(std::stod(row.at("compute_mib")) * kMiB)};
         expect_close_from_above(buffers.device, real, row);
       });
+}
+
+/// What was measured of a row, without what dgxmm says of it.
+std::vector<AccuracyRow> measured_of(const Row& row, const model::ModelDescription& model) {
+  std::vector<AccuracyRow> result;
+  const auto add = [&](std::string quantity, std::int64_t bytes, std::int64_t rounding) {
+    result.push_back({.engine = "llama.cpp b10587",
+                      .model = row.at("model"),
+                      .architecture = model.architecture,
+                      .kind = testing::kind_of(model),
+                      .configuration = configuration_of(row),
+                      .quantity = std::move(quantity),
+                      .measured_bytes = bytes,
+                      .rounding_bytes = rounding,
+                      .ours_bytes = {},
+                      .remark = {},
+                      .source = "llamacpp.csv:" + row.at("line")});
+  };
+  const auto add_mib = [&](std::string quantity, const std::string& column, int log_lines) {
+    if (row.at(column).empty()) return;
+    constexpr double kMiB = 1024.0 * 1024.0;
+    add(std::move(quantity), std::llround(std::stod(row.at(column)) * kMiB), std::llround(0.01 * kMiB * log_lines));
+  };
+  if (row.at("source") == "probe") {
+    add("weights", number(row, "weights_device_bytes") + number(row, "weights_host_bytes"), 0);
+    add("kv", number(row, "kv_bytes"), 0);
+    add("state", number(row, "rs_bytes"), 0);
+    if (placement_of(row) == Placement::gpu) add("compute_device", number(row, "compute_device_bytes"), 0);
+    add("compute_host", number(row, "compute_host_bytes"), 0);
+  } else {
+    add_mib("kv", "kv_mib", 2);
+    add_mib("state", "rs_mib", 1);
+    add_mib("compute_host", "compute_mib", 1);
+  }
+  add_mib("output", "output_mib", 1);
+  return result;
+}
+
+struct Estimated {
+  std::map<std::string, Bytes> quantities;
+  std::map<std::string, std::string> left_out;  ///< quantity -> why
+};
+
+Estimated estimated_of(const Row& row, const TruthModel& model) {
+  const auto placement = placement_of(row);
+  const auto config = config_of(row);
+  auto context = llamacpp::resolve_context(model.description, config, placement);
+  EXPECT_TRUE(context);
+  context->output_rows = number(row, "n_outputs_max");
+  context->rollback_states = number(row, "n_rs_seq");
+  const auto caches = llamacpp::kv_caches(model.description, config, *context);
+  EXPECT_TRUE(caches);
+  const auto buffers = llamacpp::compute_buffers(model.description, config, *context, *caches, placement);
+  const auto whole = estimate_llamacpp(model.description, config, {}, placement);
+  EXPECT_TRUE(whole);
+  Estimated result{.quantities = {{"weights", whole->part("weights") - model.header},
+                                  {"kv", sum_of(*caches)},
+                                  {"state", llamacpp::recurrent_state(model.description, *context)},
+                                  {"compute_device", buffers.device},
+                                  {"compute_host", placement == Placement::gpu ? buffers.host : buffers.device},
+                                  {"output", buffers.output}},
+                   .left_out = {}};
+  if (row.at("mtp_loaded") == "1") result.left_out["weights"] = "mtp_weights";
+  // Added to this buffer when they are first asked for.
+  if (context->output_rows != context->sequences) result.left_out["output"] = "later_output_rows";
+  return result;
+}
+
+TEST_P(LlamaCppTruth, EveryMeasureIsInTheTableOfErrorsOrSaysWhyNot) {
+  const auto model = read_model(GetParam());
+  std::vector<AccuracyRow> table;
+  for (const auto& row : rows().at(GetParam())) {
+    SCOPED_TRACE(text_of(row));
+    auto measured = measured_of(row, model.description);
+    const bool is_probe = row.at("source") == "probe";
+    const std::size_t most = is_probe ? (row.at("device") == "cpu" ? 5 : 6) : 4;
+    EXPECT_EQ(measured.size(), most - (row.at("output_mib").empty() ? 1 : 0));
+    std::optional<Estimated> estimated;
+    if (!is_draft_context(row)) estimated = estimated_of(row, model);
+    for (auto& entry : measured) {
+      if (!estimated) {
+        entry.remark = "draft_context";
+      } else if (const auto why = estimated->left_out.find(entry.quantity); why != estimated->left_out.end()) {
+        entry.remark = why->second;
+      } else {
+        entry.ours_bytes = estimated->quantities.at(entry.quantity).count();
+        if (entry.quantity.starts_with("compute")) entry.remark = row.at("loose");
+      }
+      table.push_back(std::move(entry));
+    }
+  }
+  testing::write_accuracy_rows("llamacpp-" + GetParam(), table);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LlamaCppTruth, ::testing::ValuesIn(model_names()),

@@ -4,6 +4,7 @@
 #include "core/memory/estimate.h"
 #include "core/memory/vllm_cache.h"
 #include "core/model/hf_config.h"
+#include "tools/accuracy_rows.h"
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
@@ -21,7 +22,7 @@
 namespace dgxmm::memory {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string truth(const std::string& name) {
   std::ifstream file{std::string{DGXMM_TEST_DATA} + "/truth/" + name};
@@ -56,7 +57,9 @@ const std::vector<Row>& rows() {
     std::vector<Row> all;
     std::vector<std::string> names;
     std::istringstream file{truth("vllm_vectors.csv")};
+    int number = 0;
     for (std::string line; std::getline(file, line);) {
+      ++number;
       if (line.starts_with('#')) continue;
       std::vector<std::string> cells;
       std::istringstream stream{line};
@@ -67,6 +70,7 @@ const std::vector<Row>& rows() {
       }
       Row row;
       for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = cells.at(i);
+      row["line"] = std::to_string(number);
       all.push_back(row);
     }
     return all;
@@ -134,6 +138,33 @@ TEST(VllmTruth, E3_EveryVectorIsExactToTheByte) {
     if (!row.at("pool_tokens").empty()) EXPECT_EQ(blocks * length / a_request, number(row, "pool_tokens"));
     EXPECT_NEAR(static_cast<double>(blocks) / static_cast<double>(a_request), std::stod(row.at("concurrency")), 0.005);
   }
+}
+
+// The pool holds KV and states in the same pages: one quantity.
+TEST(VllmTruth, EveryVectorIsInTheTableOfErrors) {
+  std::vector<testing::AccuracyRow> table;
+  for (const auto& row : rows()) {
+    const auto model = describe(row.at("model"));
+    const auto plan = plan_of(model, row.at("kv_cache_dtype"), number(row, "batched_tokens"),
+                              number(row, "speculative_tokens"), row.at("hybrid_manager") == "1");
+    ASSERT_TRUE(plan) << text_of(row);
+    std::string configuration;
+    for (const auto* column : {"length", "kv_cache_dtype", "batched_tokens", "speculative_tokens", "hybrid_manager"}) {
+      configuration += fmt::format("{}{}={}", configuration.empty() ? "" : " ", column, row.at(column));
+    }
+    table.push_back({.engine = "vLLM 017e9f44",
+                     .model = row.at("model"),
+                     .architecture = model.architecture,
+                     .kind = testing::kind_of(model),
+                     .configuration = configuration,
+                     .quantity = "kv",
+                     .measured_bytes = number(row, "request_bytes"),
+                     .rounding_bytes = 0,
+                     .ours_bytes = vllm::request_bytes(*plan, number(row, "length")).count(),
+                     .remark = {},
+                     .source = "vllm_vectors.csv:" + row.at("line")});
+  }
+  testing::write_accuracy_rows("vllm", table);
 }
 
 // What `dgxmm fit` says: KV and state together are the pool; one sequence is one request.
@@ -258,8 +289,8 @@ TEST(VllmTruth, E5_SparseAttentionHoldsIndexKeysOfLongInputs) {
 
 TEST(VllmTruth, E7_ClassDefaultsOfGemma3AreRecorded) {
   EXPECT_THAT(describe("Gemma-3-4b").missing_fields,
-              testing::UnorderedElementsAre("vocab_size", "max_position_embeddings", "num_attention_heads",
-                                            "num_key_value_heads", "head_dim"));
+              ::testing::UnorderedElementsAre("vocab_size", "max_position_embeddings", "num_attention_heads",
+                                              "num_key_value_heads", "head_dim"));
   EXPECT_TRUE(describe("Gemma-3-1b").missing_fields.empty());
 }
 
