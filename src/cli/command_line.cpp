@@ -178,6 +178,11 @@ void CommandLine::add_engine_options(CLI::App& command, engine::DeployRequest& r
   add_number(command, "--sequences", request.sequences, "requests at once: --parallel or --max-num-seqs")->group(both);
   add_choice(command, "--engine", request.engine, {"llama.cpp", "llamacpp", "vllm"}, "default: by the model's format",
              both);
+  command
+      .add_option("--draft-model,--spec-draft-model,--model-draft", request.draft_model,
+                  "a smaller model that drafts tokens (-md)")
+      ->type_name("MODEL")
+      ->group(both);
 
   const std::string llamacpp = "Settings of llama.cpp";
   add_number(command, "-c,--ctx-size", request.ctx_size, "tokens of context, over all slots; 0 = the model's own")
@@ -199,6 +204,17 @@ void CommandLine::add_engine_options(CLI::App& command, engine::DeployRequest& r
           "keep the whole context of sliding-window layers")
       ->group(llamacpp);
   add_number(command, "--cache-ram", request.cache_ram_mib, "bound of the prompt cache, MiB")->group(llamacpp);
+  command.add_option("--mmproj", request.mmproj, "a projector for pictures or sound, or none (-mm); default: none")
+      ->type_name("FILE")
+      ->group(llamacpp);
+  add_choice(command, "--spec-type", request.spec_type, {"none", "draft-simple", "draft-mtp"},
+             "who drafts tokens; draft-mtp: the model's own layers", llamacpp);
+  add_number(command, "--spec-draft-n-max", request.spec_draft_n_max, "tokens drafted at once; default 3")
+      ->group(llamacpp);
+  add_choice(command, "--cache-type-k-draft,--spec-draft-type-k", request.cache_type_k_draft, cache_types(),
+             "of the draft's K cache (-ctkd)", llamacpp);
+  add_choice(command, "--cache-type-v-draft,--spec-draft-type-v", request.cache_type_v_draft, cache_types(),
+             "of the draft's V cache (-ctvd)", llamacpp);
 
   const std::string vllm = "Settings of vLLM";
   add_number(command, "--max-model-len", request.max_model_len, "tokens of context")->group(vllm);
@@ -366,11 +382,16 @@ void CommandLine::add_other_commands() {
 
 /// llama.cpp's short options of two letters, which CLI11 would take for two options of one letter.
 Words with_long_forms(Words arguments) {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kForms{{{"-np", "--parallel"},
-                                                                                        {"-ctk", "--cache-type-k"},
-                                                                                        {"-ctv", "--cache-type-v"},
-                                                                                        {"-ub", "--ubatch-size"},
-                                                                                        {"-fa", "--flash-attn"}}};
+  static constexpr auto kForms =
+      std::to_array<std::pair<std::string_view, std::string_view>>({{"-np", "--parallel"},
+                                                                    {"-ctk", "--cache-type-k"},
+                                                                    {"-ctv", "--cache-type-v"},
+                                                                    {"-ub", "--ubatch-size"},
+                                                                    {"-fa", "--flash-attn"},
+                                                                    {"-md", "--draft-model"},
+                                                                    {"-mm", "--mmproj"},
+                                                                    {"-ctkd", "--cache-type-k-draft"},
+                                                                    {"-ctvd", "--cache-type-v-draft"}});
   for (auto& argument : arguments) {
     if (argument == "--") break;
     const auto found = std::ranges::find(kForms, argument, [](const auto& form) { return form.first; });

@@ -5,8 +5,7 @@
 namespace dgxmm::cli {
 
 int run(const DeployCommand& command, Context& context) {
-  auto request = command.request;
-  request.model = model_argument(request.model);
+  const auto request = with_whole_paths(command.request);
   const auto deployment = context.api.post<dto::Deployment>("/deployments", to_json(request));
   if (!deployment) return report(context, deployment.error());
   return finish_start(context, *deployment, command.wait);

@@ -59,6 +59,7 @@ void print_one(Console& console, const dto::Fit& fit) {
     out << wrap(printable(fmt::format("missing in the model's files: {}", fmt::join(fit.missing_fields, ", "))),
                 console.width);
   }
+  for (const auto& text : fit.notes) out << wrap(printable("note: " + text), console.width);
   out << wrap(printable(config_text(fit.config)), console.width);
 }
 
@@ -93,7 +94,8 @@ int run(const FitCommand& command, Context& context) {
   int exit_code = kExitOk;
   for (const auto& model : command.models) {
     auto request = command.request;
-    request.model = model_argument(model);
+    request.model = model;
+    request = with_whole_paths(std::move(request));
     answers.push_back(oracle.ask(request));
     if (const auto& answer = answers.back()) {
       documents.push_back(*answer);

@@ -122,6 +122,12 @@ std::string config_text(const dto::Config& config) {
   add(text, "--flash-attn", config.flash_attn);
   add(text, "--swa-full", config.swa_full);
   add(text, "--cache-ram", config.cache_ram_mib);
+  add(text, "--spec-type", config.spec_type);
+  add(text, "--draft-model", config.draft_model);
+  add(text, "--spec-draft-n-max", config.spec_draft_n_max);
+  add(text, "--cache-type-k-draft", config.cache_type_k_draft);
+  add(text, "--cache-type-v-draft", config.cache_type_v_draft);
+  add(text, "--mmproj", config.mmproj);
   add(text, "--max-model-len", config.max_model_len);
   add(text, "--max-num-seqs", config.max_num_seqs);
   add(text, "--max-num-batched-tokens", config.max_num_batched_tokens);

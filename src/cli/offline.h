@@ -15,6 +15,6 @@ Result<dto::Budget> offline_budget(ports::HostProbe& host, const settings::Setti
 
 /// Errors: those of the model files, of `engine::resolve` and of `memory::estimate`.
 Result<dto::Fit> offline_fit(const OfflineParts& parts, const settings::Settings& settings,
-                             const engine::DeployRequest& request, WallTime now);
+                             engine::DeployRequest request, WallTime now);
 
 }  // namespace dgxmm::cli

@@ -8,8 +8,7 @@
 namespace dgxmm::cli {
 
 int run(const PlanCommand& command, Context& context) {
-  auto request = command.request;
-  request.model = model_argument(request.model);
+  const auto request = with_whole_paths(command.request);
   const auto plans = context.api.post<dto::Plans>("/plans", to_json(request));
   if (!plans) return report(context, plans.error());
   const bool possible = plans->fits_now || std::ranges::any_of(plans->plans, &dto::Plan::fits);

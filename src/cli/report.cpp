@@ -28,6 +28,14 @@ void print_problem(Console& console, const dto::Problem& problem) {
   }
 }
 
+std::string whole_path(const std::string& argument) {
+  std::error_code error;
+  const bool is_path = argument.find('/') != std::string::npos || std::filesystem::exists(argument, error);
+  if (!is_path) return argument;
+  const auto absolute = std::filesystem::absolute(argument, error);
+  return error ? argument : absolute.lexically_normal().string();
+}
+
 }  // namespace
 
 int exit_code_of(const dto::Problem& problem) {
@@ -76,12 +84,11 @@ std::string plans_text(const dto::Plans& plans, std::size_t width) {
   return text;
 }
 
-std::string model_argument(const std::string& argument) {
-  std::error_code error;
-  const bool is_path = argument.find('/') != std::string::npos || std::filesystem::exists(argument, error);
-  if (!is_path) return argument;
-  const auto absolute = std::filesystem::absolute(argument, error);
-  return error ? argument : absolute.lexically_normal().string();
+engine::DeployRequest with_whole_paths(engine::DeployRequest request) {
+  request.model = whole_path(request.model);
+  if (request.draft_model) request.draft_model = whole_path(*request.draft_model);
+  if (request.mmproj && *request.mmproj != "none") request.mmproj = whole_path(*request.mmproj);
+  return request;
 }
 
 }  // namespace dgxmm::cli

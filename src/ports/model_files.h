@@ -1,5 +1,6 @@
 #pragma once
 #include "base/result.h"
+#include "core/model/companions.h"
 #include "core/model/layout.h"
 
 #include <string>
@@ -31,6 +32,8 @@ class ModelFiles {
   /// A GGUF file (any shard of a split) or a folder with config.json and safetensors. Errors name the file:
   /// `model_not_found`, `bad_model_file`, `model_incomplete`, `model_not_supported`.
   virtual Result<model::ModelDescription> describe(const std::string& path) = 0;
+  /// A GGUF file with a projector. Errors as above; `bad_model_file` for one that is something else.
+  virtual Result<model::Projector> describe_projector(const std::string& path) = 0;
   /// Every model below the folders, by name; broken ones with their problem.
   virtual Catalog scan(const std::vector<std::string>& folders) = 0;
 };

@@ -173,6 +173,18 @@ std::vector<GgufSet> gguf_sets_in(const fs::path& folder, const std::vector<std:
   return sets;
 }
 
+/// Projectors in a folder, by their usual name: the headers of all other files would take too long to read.
+std::vector<std::string> projectors_in(const fs::path& folder) {
+  constexpr std::size_t kMost = 16;
+  std::vector<std::string> found;
+  for (const auto& name : names_in(folder)) {
+    if (!name.ends_with(kGguf) || name.find("mmproj") == std::string::npos || found.size() == kMost) continue;
+    const auto part = read_gguf_file(folder / name);
+    if (part && model::describe_projector(*part)) found.push_back((folder / name).string());
+  }
+  return found;
+}
+
 bool holds_safetensors(const std::vector<std::string>& names) {
   return std::ranges::find(names, "config.json") != names.end() &&
          std::ranges::any_of(names, [](std::string_view name) {
@@ -366,8 +378,21 @@ class Scan {
 Result<model::ModelDescription> FileSystemModels::describe(const std::string& path) {
   const auto tidy = tidied(path);
   auto description = is_folder(tidy) ? describe_folder(tidy) : describe_gguf_set(tidy, gguf_set_of(tidy));
-  if (description) description->path = path;
+  if (!description) return description;
+  description->path = path;
+  if (description->format == model::Format::gguf) {
+    const auto folder = is_folder(tidy) ? tidy : tidy.parent_path();
+    description->projectors = projectors_in(folder.empty() ? "." : folder);
+  }
   return description;
+}
+
+Result<model::Projector> FileSystemModels::describe_projector(const std::string& path) {
+  const auto part = read_gguf_file(tidied(path));
+  if (!part) return fail(part.error());
+  auto projector = model::describe_projector(*part);
+  if (projector) projector->path = path;
+  return projector;
 }
 
 ports::Catalog FileSystemModels::scan(const std::vector<std::string>& folders) {

@@ -2,6 +2,8 @@
 
 #include "core/engine/request.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -38,6 +40,21 @@ auto value_of(const Table& table, const std::string& text) -> std::optional<decl
   const auto found = std::ranges::find(table, text, [](const auto& row) { return std::string{row.second}; });
   if (found == table.end()) return std::nullopt;
   return found->first;
+}
+
+std::vector<std::string> notes_of(const model::ModelDescription& model, const engine::EngineConfig& config) {
+  auto notes = model.notes;
+  const auto* llamacpp = std::get_if<engine::LlamaCppConfig>(&config);
+  if (llamacpp == nullptr || !llamacpp->mmproj.empty()) return notes;
+  for (const auto& path : model.projectors) {
+    notes.push_back(fmt::format("{}: a projector for pictures or sound, not loaded unless mmproj names it", path));
+  }
+  return notes;
+}
+
+std::optional<std::string> if_any(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return text;
 }
 
 }  // namespace
@@ -86,6 +103,14 @@ Config to_dto(const engine::EngineConfig& config) {
     result.cache_type_k = engine::name_of(llamacpp->cache_type_k);
     result.cache_type_v = engine::name_of(llamacpp->cache_type_v);
     result.flash_attn = word_of(kFlashAttention, llamacpp->flash_attn);
+    result.mmproj = if_any(llamacpp->mmproj);
+    result.draft_model = if_any(llamacpp->draft_model);
+    if (llamacpp->spec_type != engine::SpecType::none) {
+      result.spec_type = engine::name_of(llamacpp->spec_type);
+      result.spec_draft_n_max = llamacpp->spec_draft_n_max;
+      result.cache_type_k_draft = engine::name_of(llamacpp->cache_type_k_draft);
+      result.cache_type_v_draft = engine::name_of(llamacpp->cache_type_v_draft);
+    }
   } else {
     const auto& vllm = std::get<engine::VllmConfig>(config);
     result.max_model_len = vllm.max_model_len;
@@ -94,6 +119,7 @@ Config to_dto(const engine::EngineConfig& config) {
     result.kv_tokens = vllm.kv_tokens;
     result.kv_cache_dtype = vllm.kv_cache_dtype;
     result.enforce_eager = vllm.enforce_eager;
+    result.draft_model = if_any(vllm.draft_model);
   }
   return result;
 }
@@ -190,7 +216,8 @@ Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& c
           .shortfall_bytes = fits ? Bytes{0} : -left,
           .model = to_dto(model),
           .config = to_dto(config),
-          .budget = std::move(budget)};
+          .budget = std::move(budget),
+          .notes = notes_of(model, config)};
 }
 
 Result<engine::EngineConfig> from_dto(const Config& config) {
@@ -202,7 +229,8 @@ Result<engine::EngineConfig> from_dto(const Config& config) {
                               .max_num_batched_tokens = config.max_num_batched_tokens.value_or(0),
                               .kv_cache_dtype = config.kv_cache_dtype.value_or("auto"),
                               .kv_tokens = config.kv_tokens,
-                              .enforce_eager = config.enforce_eager.value_or(false)};
+                              .enforce_eager = config.enforce_eager.value_or(false),
+                              .draft_model = config.draft_model.value_or("")};
   }
   const auto type_k = engine::parse_cache_type(config.cache_type_k.value_or("f16"));
   const auto type_v = engine::parse_cache_type(config.cache_type_v.value_or("f16"));
@@ -210,6 +238,12 @@ Result<engine::EngineConfig> from_dto(const Config& config) {
   if (!type_k) return fail(type_k.error());
   if (!type_v) return fail(type_v.error());
   if (!flash_attn) return fail("bad_field", "flash_attn: expected auto, on or off", {}, "flash_attn");
+  const auto spec_type = engine::parse_spec_type(config.spec_type.value_or("none"));
+  const auto type_k_draft = engine::parse_cache_type(config.cache_type_k_draft.value_or("f16"));
+  const auto type_v_draft = engine::parse_cache_type(config.cache_type_v_draft.value_or("f16"));
+  if (!spec_type) return fail(spec_type.error());
+  if (!type_k_draft) return fail(type_k_draft.error());
+  if (!type_v_draft) return fail(type_v_draft.error());
   const engine::LlamaCppConfig defaults;
   return engine::LlamaCppConfig{.ctx_size = config.ctx_size.value_or(defaults.ctx_size),
                                 .parallel = config.parallel.value_or(defaults.parallel),
@@ -220,7 +254,13 @@ Result<engine::EngineConfig> from_dto(const Config& config) {
                                 .ubatch = config.ubatch.value_or(defaults.ubatch),
                                 .flash_attn = *flash_attn,
                                 .swa_full = config.swa_full.value_or(defaults.swa_full),
-                                .cache_ram_mib = config.cache_ram_mib.value_or(defaults.cache_ram_mib)};
+                                .cache_ram_mib = config.cache_ram_mib.value_or(defaults.cache_ram_mib),
+                                .spec_type = *spec_type,
+                                .draft_model = config.draft_model.value_or(""),
+                                .spec_draft_n_max = config.spec_draft_n_max.value_or(defaults.spec_draft_n_max),
+                                .cache_type_k_draft = *type_k_draft,
+                                .cache_type_v_draft = *type_v_draft,
+                                .mmproj = config.mmproj.value_or("")};
 }
 
 Result<memory::Estimate> from_dto(const Estimate& estimate) {

@@ -37,6 +37,10 @@ struct Config {
   std::optional<std::int64_t> max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens;
   std::optional<std::string> kv_cache_dtype;
   std::optional<bool> enforce_eager;
+  std::optional<std::string> draft_model;  ///< of either engine; null = none, as for the next
+  std::optional<std::string> mmproj, spec_type;
+  std::optional<std::int64_t> spec_draft_n_max;  ///< null unless tokens are drafted, as for the next
+  std::optional<std::string> cache_type_k_draft, cache_type_v_draft;
 };
 
 struct Measured {
@@ -147,6 +151,7 @@ struct Fit {
   ModelInfo model;
   Config config;
   Budget budget;
+  std::vector<std::string> notes;  ///< what lies beside the model and is not loaded
 };
 
 struct CatalogModel {

@@ -11,7 +11,8 @@ BOOST_DESCRIBE_STRUCT(Estimate, (), (total_bytes, formula_bytes, confidence, tot
 BOOST_DESCRIBE_STRUCT(Config, (),
                       (engine, ctx_size, parallel, batch, ubatch, cache_ram_mib, kv_unified, swa_full, cache_type_k,
                        cache_type_v, flash_attn, max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens,
-                       kv_cache_dtype, enforce_eager))
+                       kv_cache_dtype, enforce_eager, draft_model, mmproj, spec_type, spec_draft_n_max,
+                       cache_type_k_draft, cache_type_v_draft))
 BOOST_DESCRIBE_STRUCT(Measured, (),
                       (total_bytes, anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes, approximate, complete))
 BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
@@ -32,7 +33,7 @@ BOOST_DESCRIBE_STRUCT(Plans, (),
 BOOST_DESCRIBE_STRUCT(ModelInfo, (), (name, path, format, architecture, quantization, file_bytes, training_context))
 BOOST_DESCRIBE_STRUCT(Fit, (),
                       (verdict, total_bytes, formula_bytes, confidence, total_source, parts, missing_fields,
-                       free_for_new_bytes, left_bytes, shortfall_bytes, model, config, budget))
+                       free_for_new_bytes, left_bytes, shortfall_bytes, model, config, budget, notes))
 BOOST_DESCRIBE_STRUCT(CatalogModel, (),
                       (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
                        problem))
@@ -57,7 +58,8 @@ namespace dgxmm::engine {
 BOOST_DESCRIBE_STRUCT(DeployRequest, (),
                       (model, name, engine, context, sequences, ctx_size, parallel, batch, ubatch, cache_ram_mib,
                        cache_type_k, cache_type_v, flash_attn, kv_unified, swa_full, max_model_len, max_num_seqs,
-                       max_num_batched_tokens, kv_tokens, kv_cache_dtype, enforce_eager, served_name, port, priority,
-                       pinned, labels))
+                       max_num_batched_tokens, kv_tokens, kv_cache_dtype, enforce_eager, draft_model, mmproj, spec_type,
+                       spec_draft_n_max, cache_type_k_draft, cache_type_v_draft, served_name, port, priority, pinned,
+                       labels))
 
 }  // namespace dgxmm::engine

@@ -141,11 +141,9 @@ Result<DeploymentId> Admission::reserve(const Prepared& prepared) {
   deployment.request = request;
   deployment.request.name = deployment.name;
   deployment.config = prepared.config;
-  // llama.cpp is given the first file of a split model, vLLM the folder.
-  const bool one_file = prepared.model->format == model::Format::gguf && !prepared.model->files.empty();
-  deployment.model_path = one_file ? prepared.model->files.front().path : prepared.model->path;
+  deployment.model_path = model::load_path(*prepared.model);
   deployment.model_name = prepared.model->name;
-  deployment.fingerprint = prepared.model->fingerprint.digest;
+  deployment.fingerprint = prepared.fingerprint;
   deployment.estimate = prepared.estimate;
   deployment.served_name = request.served_name.value_or(deployment.name);
   deployment.port = *port;
@@ -221,7 +219,7 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
   const auto before = deployment;
   try {
     deployment.estimate = prepared->estimate;
-    deployment.fingerprint = prepared->model->fingerprint.digest;
+    deployment.fingerprint = prepared->fingerprint;
     deployment.port = *port;
     deployment.instance.reset();
     deployment.failure.reset();
@@ -272,7 +270,7 @@ Result<planner::Plans> Admission::plans_for(const Prepared& prepared) {
     input.deployments.push_back(std::move(candidate));
   }
   const auto estimator = [&](const engine::EngineConfig& config) {
-    return estimates_.estimate(*prepared.model, config);
+    return estimates_.estimate(*prepared.model, prepared.companions, config);
   };
   return planner::make_plans(input, estimator);
 }

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/masking.h"
+#include "ports/companions.h"
 
 #include <fmt/format.h>
 
@@ -27,12 +28,12 @@ ports::Task<ports::Catalog> Estimates::catalog() {
   co_return found;
 }
 
-ports::Task<Result<std::string>> Estimates::resolve_path(std::string model) {
+ports::Task<Result<std::string>> Estimates::resolve_path(std::string model, std::string field) {
   if (model.starts_with('/')) co_return model;
   if (model.find('/') != std::string::npos) {
     // The daemon's working folder is not that of whoever asks.
-    co_return fail("bad_field", fmt::format("model: '{}' is a relative path", printable(model)),
-                   "give the whole path, or a name that `dgxmm models` lists", "model");
+    co_return fail("bad_field", fmt::format("{}: '{}' is a relative path", field, printable(model)),
+                   "give the whole path, or a name that `dgxmm models` lists", field);
   }
   const auto found = co_await catalog();
   std::vector<std::string> paths;
@@ -42,26 +43,42 @@ ports::Task<Result<std::string>> Estimates::resolve_path(std::string model) {
   if (paths.size() == 1) co_return paths.front();
   if (paths.size() > 1) {
     co_return fail("model_ambiguous", fmt::format("there are {} models named '{}'", paths.size(), model),
-                   fmt::format("give the path, e.g. {}", paths.front()), "model");
+                   fmt::format("give the path, e.g. {}", paths.front()), field);
   }
   co_return fail("model_not_found", fmt::format("there is no model named '{}' in the model folders", model),
-                 "`dgxmm models` lists them; a path works too", "model");
+                 "`dgxmm models` lists them; a path works too", field);
 }
 
 ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request) {
-  auto path = co_await resolve_path(request.model);
+  auto path = co_await resolve_path(request.model, "model");
   if (!path) co_return fail(path.error());
   request.model = *path;
+  if (request.draft_model && !request.draft_model->empty()) {
+    auto draft = co_await resolve_path(*request.draft_model, "draft_model");
+    if (!draft) co_return fail(draft.error());
+    request.draft_model = std::move(*draft);
+  }
+  if (request.mmproj && *request.mmproj != "none" && !request.mmproj->starts_with('/')) {
+    co_return fail("bad_field", fmt::format("mmproj: '{}' is not a whole path", printable(*request.mmproj)),
+                   "give the whole path of the file, or none", "mmproj");
+  }
 
   Result<model::ModelDescription> model = fail("model_not_found", "not read");
-  co_await loop_.on_pool([&] { model = files_.describe(*path); });
+  Result<model::Companions> companions = model::Companions{};
+  co_await loop_.on_pool([&] {
+    model = files_.describe(*path);
+    if (model) companions = ports::describe_companions(files_, request);
+  });
   if (!model) co_return fail(model.error());
+  if (!companions) co_return fail(companions.error());
 
   Prepared prepared;
   auto config = engine::resolve(request, *model, settings_.config_defaults());
   if (!config) co_return fail(config.error());
-  auto sized = estimate(*model, *config);
+  auto sized = estimate(*model, *companions, *config);
   if (!sized) co_return fail(sized.error());
+  prepared.fingerprint = model::fingerprint_of(*model, *companions).digest;
+  prepared.companions = std::move(*companions);
   prepared.request = std::move(request);
   prepared.model = std::make_shared<const model::ModelDescription>(std::move(*model));
   prepared.config = *config;
@@ -69,18 +86,18 @@ ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request) 
   co_return prepared;
 }
 
-Result<memory::Estimate> Estimates::estimate(const model::ModelDescription& model,
+Result<memory::Estimate> Estimates::estimate(const model::ModelDescription& model, const model::Companions& companions,
                                              const engine::EngineConfig& config) const {
-  auto formula = memory::estimate(model, config, settings_.estimate(), placement_);
+  auto formula = memory::estimate(model, config, settings_.estimate(), placement_, companions);
   if (!formula) return formula;
+  const auto fingerprint = model::fingerprint_of(model, companions).digest;
   std::vector<memory::CalibrationRecord> records;
   std::ranges::copy_if(records_, std::back_inserter(records),
-                       [&](const auto& record) { return record.fingerprint == model.fingerprint.digest; });
+                       [&](const auto& record) { return record.fingerprint == fingerprint; });
   std::vector<memory::OomFloor> floors;
   std::ranges::copy_if(floors_, std::back_inserter(floors),
-                       [&](const auto& floor) { return floor.fingerprint == model.fingerprint.digest; });
-  return memory::calibrate(std::move(*formula), model.fingerprint.digest, engine::configuration_key(config), records,
-                           floors);
+                       [&](const auto& floor) { return floor.fingerprint == fingerprint; });
+  return memory::calibrate(std::move(*formula), fingerprint, engine::configuration_key(config), records, floors);
 }
 
 void Estimates::record(const memory::CalibrationRecord& record) {

@@ -2,6 +2,7 @@
 #include "core/engine/request.h"
 #include "core/memory/calibration.h"
 #include "core/memory/estimate.h"
+#include "core/model/companions.h"
 #include "core/model/layout.h"
 #include "core/settings/settings.h"
 #include "ports/event_loop.h"
@@ -18,6 +19,8 @@ namespace dgxmm::service {
 struct Prepared {
   engine::DeployRequest request;
   std::shared_ptr<const model::ModelDescription> model;
+  model::Companions companions;
+  std::string fingerprint;  ///< C7: of the model and its companions
   engine::EngineConfig config;
   memory::Estimate estimate;  ///< with calibration
 };
@@ -32,8 +35,10 @@ class Estimates {
   /// the catalog does not have.
   ports::Task<Result<Prepared>> prepare(engine::DeployRequest request);
 
-  /// The estimate of one configuration of a model, with calibration. Pure but for what was learned.
+  /// The estimate of one configuration of a model and what is loaded beside it, with calibration. Pure but for what was
+  /// learned.
   [[nodiscard]] Result<memory::Estimate> estimate(const model::ModelDescription& model,
+                                                  const model::Companions& companions,
                                                   const engine::EngineConfig& config) const;
 
   /// The models in the folders of the settings.
@@ -51,7 +56,7 @@ class Estimates {
   [[nodiscard]] const settings::Settings& settings() const { return settings_; }
 
  private:
-  ports::Task<Result<std::string>> resolve_path(std::string model);
+  ports::Task<Result<std::string>> resolve_path(std::string model, std::string field);
 
   ports::ModelFiles& files_;
   ports::Store& store_;

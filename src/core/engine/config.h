@@ -13,6 +13,13 @@ enum class CacheType { f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl };
 
 enum class FlashAttention { automatic, on, off };
 
+/// --spec-type: who drafts the tokens that the model then checks together.
+enum class SpecType {
+  none,
+  draft_simple,  ///< a second, smaller model
+  draft_mtp,     ///< the model's own layers for multi-token prediction
+};
+
 /// --ctx-checkpoints: states of a slot that its next prompt may return to, kept in host memory for models with windows
 /// or recurrent state. llama-server would keep 32.
 inline constexpr std::int64_t kContextCheckpoints = 4;
@@ -30,6 +37,13 @@ struct LlamaCppConfig {
   bool swa_full = false;
   std::int64_t cache_ram_mib = 1024;  ///< --cache-ram: bound of the prompt cache, which grows in host memory
 
+  SpecType spec_type = SpecType::none;
+  std::string draft_model;                        ///< of draft_simple: path of its first file
+  std::int64_t spec_draft_n_max = 3;              ///< tokens that are drafted at once
+  CacheType cache_type_k_draft = CacheType::f16;  ///< of the draft's own context; it does not inherit the other's
+  CacheType cache_type_v_draft = CacheType::f16;
+  std::string mmproj;  ///< path of the projector; empty = none
+
   friend bool operator==(const LlamaCppConfig&, const LlamaCppConfig&) = default;
 };
 
@@ -41,6 +55,7 @@ struct VllmConfig {
   std::string kv_cache_dtype = "auto";
   std::optional<std::int64_t> kv_tokens;  ///< size of the KV pool; default min(context x seqs, 2 x context) (E3)
   bool enforce_eager = false;
+  std::string draft_model;  ///< path; empty = none
 
   friend bool operator==(const VllmConfig&, const VllmConfig&) = default;
 };

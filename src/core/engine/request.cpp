@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 /// llama.cpp pads a context to a multiple of this (src/llama-context.cpp).
 constexpr std::int64_t kLeastContext = 256;
+/// Far more than anyone drafts at once; some models keep as many older copies of their state.
+constexpr std::int64_t kMostDrafted = 255;
 
 std::unexpected<Error> bad_field(std::string_view field, std::string_view problem, std::string hint = {}) {
   return fail("bad_field", fmt::format("{}: {}", field, problem), std::move(hint), std::string{field});
@@ -38,7 +40,12 @@ std::vector<Setting> llamacpp_settings(const DeployRequest& request) {
           {"cache_type_v", request.cache_type_v.has_value()},
           {"flash_attn", request.flash_attn.has_value()},
           {"kv_unified", request.kv_unified.has_value()},
-          {"swa_full", request.swa_full.has_value()}};
+          {"swa_full", request.swa_full.has_value()},
+          {"mmproj", request.mmproj.has_value()},
+          {"spec_type", request.spec_type.has_value()},
+          {"spec_draft_n_max", request.spec_draft_n_max.has_value()},
+          {"cache_type_k_draft", request.cache_type_k_draft.has_value()},
+          {"cache_type_v_draft", request.cache_type_v_draft.has_value()}};
 }
 
 std::vector<Setting> vllm_settings(const DeployRequest& request) {
@@ -142,6 +149,9 @@ constexpr std::array<std::pair<std::string_view, CacheType>, 9> kCacheTypes{{{"f
 constexpr std::array<std::pair<std::string_view, FlashAttention>, 3> kFlashAttention{
     {{"auto", FlashAttention::automatic}, {"on", FlashAttention::on}, {"off", FlashAttention::off}}};
 
+constexpr std::array<std::pair<std::string_view, SpecType>, 3> kSpecTypes{
+    {{"none", SpecType::none}, {"draft-simple", SpecType::draft_simple}, {"draft-mtp", SpecType::draft_mtp}}};
+
 Result<CacheType> cache_type(std::string_view field, const std::optional<std::string>& text) {
   if (!text) return CacheType::f16;
   return parse_word<CacheType>(field, *text, kCacheTypes);
@@ -153,6 +163,12 @@ struct UsedNames {
   std::string_view sequences;
 };
 
+Result<void> refuse_quantized_v(std::string_view field, CacheType type, FlashAttention flash_attn) {
+  if (!is_quantized(type) || flash_attn != FlashAttention::off) return {};
+  return bad_field("flash_attn", "a quantized V cache requires flash_attn to be enabled",
+                   fmt::format("leave flash_attn out, or use f16 instead of {} for {}", name_of(type), field));
+}
+
 Result<void> check_llamacpp(const LlamaCppConfig& config, UsedNames names) {
   const std::array numbers{
       Number{.field = names.context, .value = config.ctx_size, .least = kLeastContext},
@@ -161,14 +177,12 @@ Result<void> check_llamacpp(const LlamaCppConfig& config, UsedNames names) {
       Number{.field = "ubatch", .value = config.ubatch},
       // -1, "no limit", would make the deployment's size unknowable.
       Number{.field = "cache_ram_mib", .value = config.cache_ram_mib, .least = 0, .most = 16 * 1024 * 1024},
+      Number{.field = "spec_draft_n_max", .value = config.spec_draft_n_max, .most = kMostDrafted},
   };
   if (auto checked = check_ranges(numbers); !checked) return checked;
-  if (is_quantized(config.cache_type_v) && config.flash_attn == FlashAttention::off) {
-    return bad_field(
-        "flash_attn", "a quantized V cache requires flash_attn to be enabled",
-        fmt::format("leave flash_attn out, or use f16 instead of {} for cache_type_v", name_of(config.cache_type_v)));
-  }
-  return {};
+  if (auto ok = refuse_quantized_v("cache_type_v", config.cache_type_v, config.flash_attn); !ok) return ok;
+  if (config.spec_type == SpecType::none) return {};
+  return refuse_quantized_v("cache_type_v_draft", config.cache_type_v_draft, config.flash_attn);
 }
 
 Result<void> check_vllm(const VllmConfig& config, UsedNames names) {
@@ -209,6 +223,38 @@ Result<void> check_vllm(const VllmConfig& config, UsedNames names) {
   return {};
 }
 
+/// Who drafts, and how; settings of a draft that nobody makes are refused.
+Result<void> resolve_speculation(const DeployRequest& request, LlamaCppConfig& config) {
+  const auto by_model = request.draft_model ? "draft-simple" : "none";
+  const auto spec_type = parse_word<SpecType>("spec_type", request.spec_type.value_or(by_model), kSpecTypes);
+  if (!spec_type) return fail(spec_type.error());
+  config.spec_type = *spec_type;
+  config.draft_model = request.draft_model.value_or("");
+  if (request.draft_model && config.draft_model.empty()) return bad_field("draft_model", "is empty");
+  if (*spec_type == SpecType::draft_simple && config.draft_model.empty()) {
+    return bad_field("spec_type", "draft-simple needs a draft model", "name one with draft_model");
+  }
+  if (*spec_type != SpecType::draft_simple && !config.draft_model.empty()) {
+    return bad_field("spec_type", fmt::format("{} does not use the draft_model", name_of(*spec_type)),
+                     "leave out one of the two");
+  }
+  const std::array drafting{Setting{"spec_draft_n_max", request.spec_draft_n_max.has_value()},
+                            Setting{"cache_type_k_draft", request.cache_type_k_draft.has_value()},
+                            Setting{"cache_type_v_draft", request.cache_type_v_draft.has_value()}};
+  for (const auto& [field, is_set] : drafting) {
+    if (!is_set || *spec_type != SpecType::none) continue;
+    return bad_field(field, "nothing drafts tokens", "give draft_model, or spec_type draft-mtp, or leave it out");
+  }
+  config.spec_draft_n_max = request.spec_draft_n_max.value_or(config.spec_draft_n_max);
+  const auto type_k = cache_type("cache_type_k_draft", request.cache_type_k_draft);
+  if (!type_k) return fail(type_k.error());
+  const auto type_v = cache_type("cache_type_v_draft", request.cache_type_v_draft);
+  if (!type_v) return fail(type_v.error());
+  config.cache_type_k_draft = *type_k;
+  config.cache_type_v_draft = *type_v;
+  return {};
+}
+
 Result<EngineConfig> resolve_llamacpp(const DeployRequest& request, const model::ModelDescription& model,
                                       const ConfigDefaults& defaults) {
   const auto context = one_of({"context", request.context}, {"ctx_size", request.ctx_size});
@@ -241,6 +287,9 @@ Result<EngineConfig> resolve_llamacpp(const DeployRequest& request, const model:
   config.cache_type_k = *type_k;
   config.cache_type_v = *type_v;
   config.flash_attn = *flash_attn;
+  if (auto resolved = resolve_speculation(request, config); !resolved) return fail(resolved.error());
+  // llama-server looks for a projector by itself only when it downloads the model.
+  if (request.mmproj && *request.mmproj != "none") config.mmproj = *request.mmproj;
   if (auto valid = check_llamacpp(config, {context->field, sequences->field}); !valid) return fail(valid.error());
   return config;
 }
@@ -264,6 +313,7 @@ Result<EngineConfig> resolve_vllm(const DeployRequest& request, const model::Mod
   config.kv_tokens = request.kv_tokens;
   config.enforce_eager = request.enforce_eager.value_or(false);
   config.kv_cache_dtype = request.kv_cache_dtype.value_or("auto");
+  config.draft_model = request.draft_model.value_or("");
   if (auto valid = check_vllm(config, {context->field, sequences->field}); !valid) return fail(valid.error());
   return config;
 }
@@ -314,6 +364,12 @@ DeployRequest with_config(DeployRequest request, const EngineConfig& config) {
   request.engine = std::string{display_name(kind_of(config))};
   request.context.reset();
   request.sequences.reset();
+  request.draft_model.reset();
+  request.mmproj.reset();
+  request.spec_type.reset();
+  request.spec_draft_n_max.reset();
+  request.cache_type_k_draft.reset();
+  request.cache_type_v_draft.reset();
   if (const auto* llamacpp = std::get_if<LlamaCppConfig>(&config)) {
     request.ctx_size = llamacpp->ctx_size;
     request.parallel = llamacpp->parallel;
@@ -325,6 +381,14 @@ DeployRequest with_config(DeployRequest request, const EngineConfig& config) {
     request.flash_attn = std::string{name_of(llamacpp->flash_attn)};
     request.swa_full = llamacpp->swa_full;
     request.cache_ram_mib = llamacpp->cache_ram_mib;
+    if (!llamacpp->mmproj.empty()) request.mmproj = llamacpp->mmproj;
+    if (!llamacpp->draft_model.empty()) request.draft_model = llamacpp->draft_model;
+    if (llamacpp->spec_type != SpecType::none) {
+      request.spec_type = std::string{name_of(llamacpp->spec_type)};
+      request.spec_draft_n_max = llamacpp->spec_draft_n_max;
+      request.cache_type_k_draft = std::string{name_of(llamacpp->cache_type_k_draft)};
+      request.cache_type_v_draft = std::string{name_of(llamacpp->cache_type_v_draft)};
+    }
   } else {
     const auto& vllm = std::get<VllmConfig>(config);
     request.max_model_len = vllm.max_model_len;
@@ -333,25 +397,34 @@ DeployRequest with_config(DeployRequest request, const EngineConfig& config) {
     request.kv_cache_dtype = vllm.kv_cache_dtype;
     request.kv_tokens = vllm.kv_tokens;
     request.enforce_eager = vllm.enforce_eager;
+    if (!vllm.draft_model.empty()) request.draft_model = vllm.draft_model;
   }
   return request;
 }
 
 std::string configuration_key(const EngineConfig& config) {
   if (const auto* c = std::get_if<LlamaCppConfig>(&config)) {
-    return fmt::format(
+    auto key = fmt::format(
         "llamacpp ctx_size={} parallel={} kv_unified={} cache_type_k={} cache_type_v={} batch={} ubatch={} "
         "flash_attn={} swa_full={} cache_ram_mib={}",
         c->ctx_size, c->parallel, c->kv_unified, name_of(c->cache_type_k), name_of(c->cache_type_v), c->batch,
         c->ubatch, name_of(c->flash_attn), c->swa_full, c->cache_ram_mib);
+    if (c->spec_type != SpecType::none) {
+      key += fmt::format(" spec_type={} spec_draft_n_max={} cache_type_k_draft={} cache_type_v_draft={}",
+                         name_of(c->spec_type), c->spec_draft_n_max, name_of(c->cache_type_k_draft),
+                         name_of(c->cache_type_v_draft));
+    }
+    if (!c->mmproj.empty()) key += " mmproj=yes";
+    return key;
   }
   const auto& c = std::get<VllmConfig>(config);
   const auto kv_tokens = c.kv_tokens ? std::to_string(*c.kv_tokens) : std::string{"default"};
   // The only free text comes last, so that nothing in it can be taken for another setting.
   return fmt::format(
-      "vllm max_model_len={} max_num_seqs={} max_num_batched_tokens={} kv_tokens={} enforce_eager={} "
+      "vllm max_model_len={} max_num_seqs={} max_num_batched_tokens={} kv_tokens={} enforce_eager={}{} "
       "kv_cache_dtype={}",
-      c.max_model_len, c.max_num_seqs, c.max_num_batched_tokens, kv_tokens, c.enforce_eager, c.kv_cache_dtype);
+      c.max_model_len, c.max_num_seqs, c.max_num_batched_tokens, kv_tokens, c.enforce_eager,
+      c.draft_model.empty() ? "" : " draft_model=yes", c.kv_cache_dtype);
 }
 
 Result<CacheType> parse_cache_type(std::string_view text) {
@@ -360,5 +433,8 @@ Result<CacheType> parse_cache_type(std::string_view text) {
 
 std::string_view name_of(CacheType type) { return word_of<CacheType>(type, kCacheTypes); }
 std::string_view name_of(FlashAttention mode) { return word_of<FlashAttention>(mode, kFlashAttention); }
+std::string_view name_of(SpecType type) { return word_of<SpecType>(type, kSpecTypes); }
+
+Result<SpecType> parse_spec_type(std::string_view text) { return parse_word<SpecType>("spec_type", text, kSpecTypes); }
 
 }  // namespace dgxmm::engine

@@ -25,6 +25,12 @@ struct DeployRequest {
   std::optional<std::string> cache_type_k, cache_type_v, flash_attn;
   std::optional<bool> kv_unified, swa_full;
 
+  std::optional<std::string> draft_model;  ///< of either engine: path, or a name from the catalog
+  std::optional<std::string> mmproj;       ///< path, or "none", which is the default
+  std::optional<std::string> spec_type;    ///< "none", "draft-simple", "draft-mtp"; default: by draft_model
+  std::optional<std::int64_t> spec_draft_n_max;
+  std::optional<std::string> cache_type_k_draft, cache_type_v_draft;
+
   std::optional<std::int64_t> max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens;
   std::optional<std::string> kv_cache_dtype;
   std::optional<bool> enforce_eager;
@@ -60,11 +66,16 @@ Result<void> check(const EngineConfig& config);
 DeployRequest with_config(DeployRequest request, const EngineConfig& config);
 
 /// One line that is equal exactly when the configurations are (C3, C7), e.g. "llamacpp ctx_size=4096 parallel=1 …".
+/// Which files are loaded beside the model is not part of it: that is told by the fingerprint.
 std::string configuration_key(const EngineConfig& config);
 
 Result<CacheType> parse_cache_type(std::string_view text);
 std::string_view name_of(CacheType type);
 /// "auto", "on" or "off".
 std::string_view name_of(FlashAttention mode);
+/// "none", "draft-simple" or "draft-mtp".
+std::string_view name_of(SpecType type);
+/// Errors: `bad_field`.
+Result<SpecType> parse_spec_type(std::string_view text);
 
 }  // namespace dgxmm::engine

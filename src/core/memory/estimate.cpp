@@ -68,9 +68,12 @@ std::string describe_files(const model::ModelDescription& model) {
 }
 
 Result<Estimate> estimate(const model::ModelDescription& model, const engine::EngineConfig& config,
-                          const EstimateSettings& settings, Placement placement) {
+                          const EstimateSettings& settings, Placement placement, const model::Companions& companions) {
   if (const auto* llamacpp = std::get_if<engine::LlamaCppConfig>(&config)) {
-    return estimate_llamacpp(model, *llamacpp, settings, placement);
+    return estimate_llamacpp(model, *llamacpp, settings, placement, companions);
+  }
+  if (companions.draft) {
+    return fail("bad_configuration", "draft_model: not estimated for vLLM yet", "leave it out", "draft_model");
   }
   return estimate_vllm(model, std::get<engine::VllmConfig>(config), settings);
 }

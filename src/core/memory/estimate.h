@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "core/engine/config.h"
+#include "core/model/companions.h"
 #include "core/model/layout.h"
 
 #include <string>
@@ -44,14 +45,17 @@ struct EstimateSettings {
 /// Where an engine's tensors are placed: decides what llama.cpp loads twice and how large its buffers are.
 enum class Placement { gpu, cpu };
 
-/// E1–E8 by the formula alone. Errors: `model_not_supported` (an architecture whose layout is not known yet),
-/// `bad_configuration` (the engine would refuse it, with the engine's reason).
+/// E1–E8 by the formula alone, for a model and what `config` loads beside it. Errors: `model_not_supported` (an
+/// architecture whose layout is not known yet), `bad_configuration` (the engine would refuse it, with the engine's
+/// reason).
 Result<Estimate> estimate(const model::ModelDescription& model, const engine::EngineConfig& config,
-                          const EstimateSettings& settings, Placement placement);
+                          const EstimateSettings& settings, Placement placement,
+                          const model::Companions& companions = {});
 
 /// llama.cpp's own rules; source: src/llama-kv-cache.cpp and src/llama-context.cpp at b10587.
 Result<Estimate> estimate_llamacpp(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
-                                   const EstimateSettings& settings, Placement placement);
+                                   const EstimateSettings& settings, Placement placement,
+                                   const model::Companions& companions = {});
 
 /// vLLM's own rules; source: vllm/v1/core/kv_cache_utils.py and vllm/v1/worker/gpu_worker.py at 017e9f44 (2026-08-17).
 Result<Estimate> estimate_vllm(const model::ModelDescription& model, const engine::VllmConfig& config,

@@ -127,7 +127,12 @@ Part runtime(const LlamaCppConfig& config, const EstimateSettings& settings, con
 }  // namespace
 
 Result<Estimate> estimate_llamacpp(const model::ModelDescription& model, const LlamaCppConfig& config,
-                                   const EstimateSettings& settings, Placement placement) {
+                                   const EstimateSettings& settings, Placement placement,
+                                   const model::Companions& companions) {
+  if (companions.draft || companions.projector || config.spec_type != engine::SpecType::none) {
+    return fail("bad_configuration", "draft models, draft-mtp and projectors are not estimated yet", "leave them out",
+                "draft_model");
+  }
   if (auto countable = check_countable(model); !countable) return fail(countable.error());
   // -1 would lift the bound, and with it the meaning of the estimate.
   if (auto ok = check_setting("cache_ram_mib", config.cache_ram_mib, 0, kMaxCacheRamMib); !ok) return fail(ok.error());

@@ -347,6 +347,24 @@ std::optional<std::string> companion_kind(const GgufHeader& header) {
   return std::nullopt;
 }
 
+Result<Projector> describe_projector(const GgufPart& part) {
+  // clip_model_loader (tools/mtmd/clip.cpp) takes this architecture only.
+  const auto* architecture = part.header.text("general.architecture");
+  if (architecture == nullptr || *architecture != "clip") {
+    return fail("bad_model_file",
+                fmt::format("{}: this is no projector: its general.architecture is {}, not clip", printable(part.path),
+                            architecture == nullptr ? "missing" : printable(*architecture)),
+                "name the file that was converted with --mmproj; its name mostly begins with mmproj", part.path);
+  }
+  Projector projector{.path = part.path, .file = Bytes{static_cast<std::int64_t>(part.size)}};
+  for (const auto& tensor : part.header.tensors) {
+    projector.tensors += Bytes{static_cast<std::int64_t>(tensor.bytes)};  // inside the file: checked by parse_gguf
+  }
+  const FileIdentity identity{.size = part.size, .header = part.header.digest};
+  projector.fingerprint = make_fingerprint(Format::gguf, {&identity, 1});
+  return projector;
+}
+
 std::optional<std::string> file_type_label(std::int64_t file_type) {
   // include/llama.h, enum llama_ftype, at b10587; empty: retired.
   static constexpr auto kLabels = std::to_array<std::string_view>(

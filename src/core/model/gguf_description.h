@@ -1,5 +1,6 @@
 #pragma once
 #include "base/result.h"
+#include "core/model/companions.h"
 #include "core/model/gguf.h"
 #include "core/model/layout.h"
 
@@ -20,6 +21,9 @@ struct GgufPart {
 
 /// "projector", "adapter", …: what a GGUF file is that is not a model by itself; nothing for a model.
 std::optional<std::string> companion_kind(const GgufHeader& header);
+
+/// Describes a projector. Errors: `bad_model_file` when the file is something else.
+Result<Projector> describe_projector(const GgufPart& part);
 
 /// The label of `general.file_type`, such as "Q4_K_M"; nothing for values that are retired or not known.
 std::optional<std::string> file_type_label(std::int64_t file_type);

@@ -125,6 +125,9 @@ struct ModelDescription {
   WeightSummary weights;
   Fingerprint fingerprint;
 
+  std::vector<std::string> projectors;  ///< GGUF: files beside it that are loaded only when asked for (`mmproj`)
+  std::vector<std::string> notes;       ///< for people: what of the files is not loaded, and why
+
   /// Fields that a formula needs, that were absent, and that were filled by the engine's own default (E7).
   std::vector<std::string> missing_fields;
 };

@@ -84,6 +84,31 @@ TEST(CommandLine, ShortNamesOfLlamaCpp) {
   EXPECT_EQ(plan.request.flash_attn, "auto");
 }
 
+TEST(CommandLine, WhatIsLoadedBesideTheModel) {
+  engine::DeployRequest expected;
+  expected.draft_model = "small.gguf";
+  expected.mmproj = "mmproj.gguf";
+  expected.spec_draft_n_max = 5;
+  expected.cache_type_k_draft = "q8_0";
+  expected.cache_type_v_draft = "f16";
+  EXPECT_EQ(
+      parsed<FitCommand>({"fit", "m", "--draft-model", "small.gguf", "--mmproj", "mmproj.gguf", "--spec-draft-n-max",
+                          "5", "--cache-type-k-draft", "q8_0", "--cache-type-v-draft", "f16"})
+          .request,
+      expected);
+  EXPECT_EQ(parsed<FitCommand>({"fit", "m", "-md", "small.gguf", "-mm", "mmproj.gguf", "--spec-draft-n-max", "5",
+                                "-ctkd", "q8_0", "-ctvd", "f16"})
+                .request,
+            expected)
+      << "llama-server's short names";
+  EXPECT_EQ(parsed<FitCommand>({"fit", "m", "--spec-draft-model", "small.gguf", "--mmproj", "mmproj.gguf",
+                                "--spec-draft-n-max", "5", "--spec-draft-type-k", "q8_0", "--spec-draft-type-v", "f16"})
+                .request,
+            expected)
+      << "and its newer ones";
+  EXPECT_EQ(parsed<FitCommand>({"fit", "m", "--spec-type", "draft-mtp"}).request.spec_type, "draft-mtp");
+}
+
 TEST(CommandLine, ShortNamesAreLeftAloneAfterTheDoubleDash) {
   EXPECT_EQ(parsed<FitCommand>({"fit", "--", "-np"}).models, Arguments{"-np"});
 }

@@ -30,6 +30,9 @@ class OneModel final : public ports::ModelFiles {
     description.weights = {.files = mib(100), .tensors = mib(99), .input_tensors = mib(50), .token_embedding = mib(50)};
     return description;
   }
+  Result<model::Projector> describe_projector(const std::string& path) override {
+    return fail("model_not_found", "there is no " + path, {}, path);
+  }
   ports::Catalog scan(const std::vector<std::string>& folders) override {
     ports::Catalog found;
     for (const auto& folder : folders) found.models.push_back({.name = "m", .path = folder + "/m.gguf"});

@@ -21,6 +21,18 @@ engine::LlamaCppConfig odd_llamacpp() {
   return config;
 }
 
+/// With everything that can be loaded beside the model.
+engine::LlamaCppConfig accompanied_llamacpp() {
+  auto config = odd_llamacpp();
+  config.spec_type = engine::SpecType::draft_simple;
+  config.draft_model = "/models/small.gguf";
+  config.spec_draft_n_max = 7;
+  config.cache_type_k_draft = engine::CacheType::q8_0;
+  config.cache_type_v_draft = engine::CacheType::bf16;
+  config.mmproj = "/models/mmproj.gguf";
+  return config;
+}
+
 TEST(Convert, ConfigurationsSurviveTheWayThroughJson) {
   engine::VllmConfig vllm;
   vllm.max_model_len = 4096;
@@ -31,8 +43,10 @@ TEST(Convert, ConfigurationsSurviveTheWayThroughJson) {
   vllm.enforce_eager = true;
   engine::VllmConfig open_pool = vllm;
   open_pool.kv_tokens.reset();
+  open_pool.draft_model = "/models/small";
   for (const engine::EngineConfig& config :
-       {engine::EngineConfig{odd_llamacpp()}, engine::EngineConfig{vllm}, engine::EngineConfig{open_pool}}) {
+       {engine::EngineConfig{odd_llamacpp()}, engine::EngineConfig{accompanied_llamacpp()}, engine::EngineConfig{vllm},
+        engine::EngineConfig{open_pool}}) {
     const auto document = json::parse(json::encode(to_dto(config)));
     ASSERT_TRUE(document);
     const auto decoded = json::decode<Config>(*document, json::Unknown::reject);
@@ -48,6 +62,20 @@ TEST(Convert, SettingsOfTheOtherEngineAreNull) {
   EXPECT_FALSE(config.max_model_len);
   EXPECT_FALSE(config.enforce_eager);
   EXPECT_EQ(config.engine, "llama.cpp");
+}
+
+TEST(Convert, SettingsOfADraftThatNobodyMakesAreNull) {
+  const auto config = to_dto(engine::EngineConfig{odd_llamacpp()});
+  EXPECT_FALSE(config.spec_type || config.draft_model || config.mmproj || config.spec_draft_n_max);
+}
+
+TEST(Convert, AFitNamesAProjectorThatIsNotLoaded) {
+  model::ModelDescription model;
+  model.projectors = {"/models/mmproj-F16.gguf"};
+  const auto notes = make_fit(model, engine::LlamaCppConfig{}, {}, {}).notes;
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes.front().find("/models/mmproj-F16.gguf"), std::string::npos);
+  EXPECT_TRUE(make_fit(model, accompanied_llamacpp(), {}, {}).notes.empty());
 }
 
 TEST(Convert, EstimateSurvivesTheWayThroughJson) {
@@ -77,8 +105,10 @@ TEST(Convert, EstimateSurvivesTheWayThroughJson) {
 
 TEST(Convert, WordsThatNobodyKnowsAreErrors) {
   Config config = to_dto(engine::EngineConfig{odd_llamacpp()});
-  for (const auto change : {+[](Config& c) { c.engine = "sglang"; }, +[](Config& c) { c.cache_type_k = "q3"; },
-                            +[](Config& c) { c.cache_type_v = ""; }, +[](Config& c) { c.flash_attn = "maybe"; }}) {
+  for (const auto change :
+       {+[](Config& c) { c.engine = "sglang"; }, +[](Config& c) { c.cache_type_k = "q3"; },
+        +[](Config& c) { c.cache_type_v = ""; }, +[](Config& c) { c.flash_attn = "maybe"; },
+        +[](Config& c) { c.spec_type = "draft-x"; }, +[](Config& c) { c.cache_type_v_draft = ""; }}) {
     auto changed = config;
     change(changed);
     EXPECT_FALSE(from_dto(changed));

@@ -363,6 +363,13 @@ Result<model::ModelDescription> FakeModelFiles::describe(const std::string& path
   return found->second;
 }
 
+Result<model::Projector> FakeModelFiles::describe_projector(const std::string& path) {
+  const auto found = projectors.find(path);
+  if (found == projectors.end())
+    return fail("model_not_found", fmt::format("{}: there is no such file", path), {}, path);
+  return found->second;
+}
+
 ports::Catalog FakeModelFiles::scan(const std::vector<std::string>& folders) {
   static_cast<void>(folders);
   return catalog;

@@ -186,9 +186,11 @@ class FakeHostProbe final : public ports::HostProbe {
 class FakeModelFiles final : public ports::ModelFiles {
  public:
   std::map<std::string, model::ModelDescription> models;  ///< by path
+  std::map<std::string, model::Projector> projectors;     ///< by path
   ports::Catalog catalog;
 
   Result<model::ModelDescription> describe(const std::string& path) override;
+  Result<model::Projector> describe_projector(const std::string& path) override;
   ports::Catalog scan(const std::vector<std::string>& folders) override;
 };
 

@@ -160,6 +160,48 @@ TEST(Resolve, AnUbatchLargerThanTheBatchIsLoweredAsTheEngineDoes) {
   EXPECT_EQ(llamacpp_of({.ubatch = 4096}).ubatch, 2048);
 }
 
+TEST(Resolve, ANamedDraftModelDraftsAndMtpIsAskedForByName) {
+  EXPECT_EQ(llamacpp_of({}).spec_type, SpecType::none);
+  const auto draft = llamacpp_of({.draft_model = "/m/small.gguf"});
+  EXPECT_EQ(draft.spec_type, SpecType::draft_simple);
+  EXPECT_EQ(draft.draft_model, "/m/small.gguf");
+  EXPECT_EQ(draft.spec_draft_n_max, 3);
+  const auto mtp = llamacpp_of(
+      {.cache_type_k = "q8_0", .spec_type = "draft-mtp", .spec_draft_n_max = 5, .cache_type_v_draft = "q8_0"});
+  EXPECT_EQ(mtp.spec_type, SpecType::draft_mtp);
+  EXPECT_EQ(mtp.spec_draft_n_max, 5);
+  EXPECT_EQ(mtp.cache_type_k_draft, CacheType::f16) << "a draft does not inherit the cache types";
+  EXPECT_EQ(mtp.cache_type_v_draft, CacheType::q8_0);
+  EXPECT_EQ(vllm_of({.draft_model = "/m/small"}).draft_model, "/m/small");
+}
+
+TEST(Resolve, SettingsOfADraftThatContradictEachOtherNameTheField) {
+  EXPECT_EQ(refused({.spec_type = "draft-eagle3"}, gguf()), "spec_type");
+  EXPECT_EQ(refused({.spec_type = "draft-simple"}, gguf()), "spec_type");
+  EXPECT_EQ(refused({.draft_model = "/m.gguf", .spec_type = "draft-mtp"}, gguf()), "spec_type");
+  EXPECT_EQ(refused({.draft_model = "/m.gguf", .spec_type = "none"}, gguf()), "spec_type");
+  EXPECT_EQ(refused({.draft_model = ""}, gguf()), "draft_model");
+  EXPECT_EQ(refused({.spec_draft_n_max = 3}, gguf()), "spec_draft_n_max");
+  EXPECT_EQ(refused({.cache_type_k_draft = "f16"}, gguf()), "cache_type_k_draft");
+  EXPECT_EQ(refused({.cache_type_v_draft = "f16"}, gguf()), "cache_type_v_draft");
+  EXPECT_EQ(refused({.spec_type = "draft-mtp", .cache_type_v_draft = "q9"}, gguf()), "cache_type_v_draft");
+  EXPECT_EQ(refused({.flash_attn = "off", .spec_type = "draft-mtp", .cache_type_v_draft = "q8_0"}, gguf()),
+            "flash_attn");
+  for (const std::int64_t value :
+       {std::int64_t{0}, std::int64_t{-1}, std::int64_t{256}, std::numeric_limits<std::int64_t>::min(),
+        std::numeric_limits<std::int64_t>::max()}) {
+    EXPECT_EQ(refused({.spec_type = "draft-mtp", .spec_draft_n_max = value}, gguf()), "spec_draft_n_max");
+  }
+  EXPECT_EQ(refused({.mmproj = "/m.gguf"}, folder()), "mmproj");
+  EXPECT_EQ(refused({.spec_type = "draft-mtp"}, folder()), "spec_type");
+}
+
+TEST(Resolve, NoProjectorIsLoadedUnlessAsked) {
+  EXPECT_EQ(llamacpp_of({}).mmproj, "");
+  EXPECT_EQ(llamacpp_of({.mmproj = "none"}).mmproj, "");
+  EXPECT_EQ(llamacpp_of({.mmproj = "/m/mmproj.gguf"}).mmproj, "/m/mmproj.gguf");
+}
+
 TEST(Resolve, WhatTheEngineWouldRefuseIsRefusedInItsWords) {
   const auto quantized_v = resolve({.cache_type_v = "q8_0", .flash_attn = "off"}, gguf(), {});
   ASSERT_FALSE(quantized_v);
@@ -199,7 +241,13 @@ TEST(WithConfig, SentAgainItResolvesToTheSameConfiguration) {
                                                .ubatch = 256,
                                                .flash_attn = FlashAttention::on,
                                                .swa_full = true,
-                                               .cache_ram_mib = 7};
+                                               .cache_ram_mib = 7,
+                                               .spec_type = SpecType::draft_simple,
+                                               .draft_model = "/m/small.gguf",
+                                               .spec_draft_n_max = 5,
+                                               .cache_type_k_draft = CacheType::q8_0,
+                                               .cache_type_v_draft = CacheType::f32,
+                                               .mmproj = "/m/mmproj.gguf"};
   const DeployRequest request{.model = "m", .context = 1, .sequences = 9, .labels = {{"a", "b"}}};
   const auto again = with_config(request, llamacpp);
   EXPECT_EQ(resolve(again, gguf(), {}), Result<EngineConfig>{llamacpp});
@@ -211,8 +259,13 @@ TEST(WithConfig, SentAgainItResolvesToTheSameConfiguration) {
                                        .max_num_batched_tokens = 512,
                                        .kv_cache_dtype = "fp8",
                                        .kv_tokens = 9000,
-                                       .enforce_eager = true};
+                                       .enforce_eager = true,
+                                       .draft_model = "/m/small"};
   EXPECT_EQ(resolve(with_config(request, vllm), folder(), {}), Result<EngineConfig>{vllm});
+
+  const EngineConfig alone = LlamaCppConfig{.ctx_size = 5000};
+  EXPECT_EQ(resolve(with_config(again, alone), gguf(), {}), Result<EngineConfig>{alone})
+      << "companions are left behind";
 }
 
 TEST(ConfigurationKey, C7_IsEqualExactlyWhenTheConfigurationsAre) {
@@ -230,11 +283,18 @@ TEST(ConfigurationKey, C7_IsEqualExactlyWhenTheConfigurationsAre) {
         [](LlamaCppConfig& c) { c.kv_unified = false; }, [](LlamaCppConfig& c) { c.cache_type_k = CacheType::q8_0; },
         [](LlamaCppConfig& c) { c.cache_type_v = CacheType::q8_0; }, [](LlamaCppConfig& c) { c.batch = 1; },
         [](LlamaCppConfig& c) { c.ubatch = 1; }, [](LlamaCppConfig& c) { c.flash_attn = FlashAttention::off; },
-        [](LlamaCppConfig& c) { c.swa_full = true; }, [](LlamaCppConfig& c) { c.cache_ram_mib = 1; }});
+        [](LlamaCppConfig& c) { c.swa_full = true; }, [](LlamaCppConfig& c) { c.cache_ram_mib = 1; },
+        [](LlamaCppConfig& c) { c.mmproj = "/m/mmproj.gguf"; },
+        [](LlamaCppConfig& c) { c.spec_type = SpecType::draft_simple; }});
+  vary(LlamaCppConfig{.spec_type = SpecType::draft_mtp},
+       {[](LlamaCppConfig& c) { c.spec_draft_n_max = 1; },
+        [](LlamaCppConfig& c) { c.cache_type_k_draft = CacheType::q8_0; },
+        [](LlamaCppConfig& c) { c.cache_type_v_draft = CacheType::q8_0; }});
   vary(VllmConfig{},
        {[](VllmConfig& c) { c.max_model_len = 1; }, [](VllmConfig& c) { c.max_num_seqs = 1; },
         [](VllmConfig& c) { c.max_num_batched_tokens = 1; }, [](VllmConfig& c) { c.kv_cache_dtype = "fp8"; },
-        [](VllmConfig& c) { c.kv_tokens = 0; }, [](VllmConfig& c) { c.enforce_eager = true; }});
+        [](VllmConfig& c) { c.kv_tokens = 0; }, [](VllmConfig& c) { c.enforce_eager = true; },
+        [](VllmConfig& c) { c.draft_model = "/m/small"; }});
   std::set<std::string> keys;
   for (const auto& config : all) {
     keys.insert(configuration_key(config));
