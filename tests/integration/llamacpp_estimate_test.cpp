@@ -4,8 +4,9 @@
 #include "core/model/gguf_description.h"
 #include "e2e/support/environment.h"
 #include "e2e/support/subprocess.h"
+#include "tools/accuracy_rows.h"
 #include "tools/byte_reader.h"
-#include "tools/tiny_models.h"
+#include "tools/tiny_subjects.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,8 +14,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <ostream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -27,36 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 using engine::CacheType;
 using memory::Placement;
-
-/// A kind of model, and how to make one.
-struct Subject {
-  std::string name;
-  std::function<testing::TinyModel()> make;
-
-  friend std::ostream& operator<<(std::ostream& out, const Subject& subject) { return out << subject.name; }
-};
-
-const std::vector<Subject>& subjects() {
-  static const std::vector<Subject> kSubjects{
-      {"llama", [] { return testing::tiny_llama(); }},
-      {"llama_150k_tokens", [] { return testing::tiny_llama(151'936); }},
-      {"gemma3", testing::tiny_gemma3},
-      {"gemma4", testing::tiny_gemma4},
-      {"gpt_oss", testing::tiny_gpt_oss},
-      {"deepseek2", [] { return testing::tiny_deepseek2(); }},
-      {"deepseek32", [] { return testing::tiny_deepseek2(true); }},
-      {"qwen35", [] { return testing::tiny_qwen35(); }},
-      {"qwen35_nextn", [] { return testing::tiny_qwen35(1); }},
-      {"qwen35moe", [] { return testing::tiny_qwen35(0, true); }},
-      {"kimi_linear", testing::tiny_kimi_linear},
-      {"nemotron_h", testing::tiny_nemotron_h},
-      {"granitehybrid", testing::tiny_granite_hybrid},
-      {"falcon_h1", testing::tiny_falcon_h1},
-      {"lfm2", testing::tiny_lfm2},
-      {"mamba2", testing::tiny_mamba2},
-  };
-  return kSubjects;
-}
 
 const fs::path& llama_server() { return e2e::environment().llama_server; }
 
@@ -111,12 +80,50 @@ DescribedFile describe(const fs::path& path) {
 }
 
 /// Log lines are rounded to a hundredth of a MiB, and a part may have several of them.
-void expect_equal(const char* part, Bytes estimated, Bytes logged) {
-  constexpr double kMiB = 1024.0 * 1024.0;
-  EXPECT_NEAR(static_cast<double>(estimated.count()) / kMiB, static_cast<double>(logged.count()) / kMiB, 0.03) << part;
+constexpr double kLogRoundingMiB = 0.03;
+
+/// As the table of errors names it, without a comma: "llama-server 0.7.0 (build 11669".
+const std::string& engine_name() {
+  static const auto kName = [] {
+    const auto text = e2e::run_program({llama_server(), "--version"}, {}).all();
+    const std::string before = "version: ";
+    const auto at = text.find(before);
+    if (at == std::string::npos) return std::string{"llama-server"};
+    const auto start = at + before.size();
+    auto version = text.substr(start, text.find_first_of(",\n", start) - start);
+    if (version.contains('(') && !version.ends_with(')')) version += ')';
+    return "llama-server " + version;
+  }();
+  return kName;
 }
 
-class LlamaCppLive : public ::testing::TestWithParam<Subject> {};
+/// A part of the estimate beside the engine's log, for the table of errors.
+testing::AccuracyRow accuracy_row(const DescribedFile& file, const std::string& subject,
+                                  const engine::LlamaCppConfig& config, const char* quantity, Bytes estimated,
+                                  Bytes logged) {
+  const auto type = config.cache_type_k == CacheType::f16 ? "f16" : "q8_0";
+  return {.engine = engine_name(),
+          .model = subject,
+          .architecture = file.description.architecture,
+          .kind = testing::kind_of(file.description),
+          .configuration = fmt::format("device=cpu ctx_size={} parallel={} kv_unified={} type_k={} type_v={}",
+                                       config.ctx_size, config.parallel, config.kv_unified ? 1 : 0, type, type),
+          .quantity = quantity,
+          .measured_bytes = logged.count(),
+          .rounding_bytes = static_cast<std::int64_t>(kLogRoundingMiB * 1024.0 * 1024.0),
+          .ours_bytes = estimated.count(),
+          .remark = {},
+          .source = "log"};
+}
+
+void expect_equal(const char* part, Bytes estimated, Bytes logged) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  EXPECT_NEAR(static_cast<double>(estimated.count()) / kMiB, static_cast<double>(logged.count()) / kMiB,
+              kLogRoundingMiB)
+      << part;
+}
+
+class LlamaCppLive : public ::testing::TestWithParam<testing::TinySubject> {};
 
 TEST_P(LlamaCppLive, E2_E3_E4_E5_TheLogSaysWhatWasEstimated) {
   ASSERT_TRUE(fs::exists(llama_server())) << "DGXMM_LLAMA_SERVER does not name a llama-server: run ./dev test";
@@ -127,6 +134,7 @@ TEST_P(LlamaCppLive, E2_E3_E4_E5_TheLogSaysWhatWasEstimated) {
   ASSERT_FALSE(file.description.layers.empty());
   EXPECT_TRUE(file.description.missing_fields.empty());
 
+  std::vector<testing::AccuracyRow> table;
   for (const std::int64_t ctx_size : {3000, 8192}) {
     for (const std::int64_t parallel : {1, 4}) {
       for (const auto type : {CacheType::f16, CacheType::q8_0}) {
@@ -148,12 +156,20 @@ TEST_P(LlamaCppLive, E2_E3_E4_E5_TheLogSaysWhatWasEstimated) {
         const auto buffers = *logged.compute + *logged.output;
         EXPECT_GE(estimate->part("activations") + kib(16), buffers);  // two rounded lines
         EXPECT_LE(estimate->part("activations"), buffers + mib(128));
+        const auto add = [&](const char* quantity, Bytes estimated, Bytes in_log) {
+          table.push_back(accuracy_row(file, GetParam().name, config, quantity, estimated, in_log));
+        };
+        add("weights", estimate->part("weights") - file.header, *logged.weights);
+        add("kv", estimate->part("kv"), logged.kv.value_or(Bytes{}));
+        add("state", estimate->part("state"), logged.state.value_or(Bytes{}));
+        add("compute_and_output", estimate->part("activations"), buffers);
       }
     }
   }
+  testing::write_accuracy_rows("llama-server-" + GetParam().name, table);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LlamaCppLive, ::testing::ValuesIn(subjects()),
+INSTANTIATE_TEST_SUITE_P(Models, LlamaCppLive, ::testing::ValuesIn(testing::tiny_subjects()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

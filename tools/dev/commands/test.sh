@@ -32,5 +32,6 @@ cmd_test() {
     build_preset "$preset"
     run_tests "$preset" "${filter[@]}"
   done
+  table_of_errors
   total_of_tests
 }

@@ -5,6 +5,7 @@
 export_test_environment() {
   local symbolizer=/usr/lib/llvm-19/bin/llvm-symbolizer supp=$DGXMM_ROOT/tools/dev
   export DGXMM=$DGXMM_ROOT/build/$1/src/dgxmm
+  export DGXMM_ACCURACY_DIR=$DGXMM_ROOT/build/test-results/accuracy
   [ ! -x "$symbolizer" ] || export ASAN_SYMBOLIZER_PATH=$symbolizer TSAN_SYMBOLIZER_PATH=$symbolizer
   export ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
@@ -34,6 +35,9 @@ run_tests() {
   run_ctest "$preset" integration 2 --label-regex '^integration$' "$@"
   run_ctest "$preset" e2e 1 --label-regex '^e2e$' "$@"
 }
+
+# What the truth tests compared; nothing when none of them ran.
+table_of_errors() { python3 tools/dev/accuracy.py build/test-results/accuracy tests/truth; }
 
 # Names what failed, then says "N passed, N failed", which machines read. Fails when a test did, or when none ran.
 total_of_tests() { python3 tools/dev/test_results.py --total build/test-results/*.xml; }
