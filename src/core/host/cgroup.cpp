@@ -11,6 +11,8 @@
 namespace dgxmm::host {
 namespace {
 
+constexpr std::string_view kDeleted = " (deleted)";
+
 std::optional<Bytes> as_bytes(std::optional<std::int64_t> count) {
   if (!count) return std::nullopt;
   return Bytes{*count};
@@ -46,6 +48,28 @@ std::optional<std::string_view> id_of_scope(std::string_view component) {
     if (const auto id = component.substr(prefix.size()); is_container_id(id)) return id;
   }
   return std::nullopt;
+}
+
+/// "user@1000.service" -> 1000
+std::optional<std::int64_t> uid_of_user_service(std::string_view component) {
+  constexpr std::string_view kPrefix = "user@";
+  constexpr std::string_view kSuffix = ".service";
+  if (!component.starts_with(kPrefix) || !component.ends_with(kSuffix)) return std::nullopt;
+  component.remove_prefix(kPrefix.size());
+  return parse_count(component.substr(0, component.size() - kSuffix.size()));
+}
+
+/// systemd.slice(5): "a-b.slice" lies at "/a.slice/a-b.slice".
+std::optional<std::string> slice_path(std::string_view name) {
+  constexpr std::string_view kSlice = ".slice";
+  if (!name.ends_with(kSlice) || name.find('/') != std::string_view::npos) return std::nullopt;
+  const auto stem = name.substr(0, name.size() - kSlice.size());
+  if (stem.empty() || stem.starts_with('-') || stem.ends_with('-')) return std::nullopt;
+  std::string path;
+  for (auto dash = stem.find('-'); dash != std::string_view::npos; dash = stem.find('-', dash + 1)) {
+    path += "/" + std::string{stem.substr(0, dash)} + std::string{kSlice};
+  }
+  return path + "/" + std::string{name};
 }
 
 /// The container that one component of a path stands for.
@@ -105,7 +129,6 @@ std::optional<CgroupPath> parse_proc_cgroup(std::string_view text) {
 }
 
 std::string container_of(std::string_view cgroup_path) {
-  constexpr std::string_view kDeleted = " (deleted)";
   const bool deleted = cgroup_path.ends_with(kDeleted);
   if (deleted) cgroup_path.remove_suffix(kDeleted.size());
 
@@ -124,6 +147,44 @@ std::string container_of(std::string_view cgroup_path) {
     parent = component;
   }
   return std::string{unit};
+}
+
+std::optional<ContainerGroup> container_group(std::string_view cgroup_path) {
+  if (cgroup_path.ends_with(kDeleted)) return std::nullopt;
+  ContainerGroup group;
+  group.below_mount = cgroup_path != "/.." && !cgroup_path.starts_with("/../");
+  std::string_view parent;
+  for (std::size_t at = 0; at < cgroup_path.size();) {
+    const auto end = std::min(cgroup_path.find('/', at), cgroup_path.size());
+    const auto component = cgroup_path.substr(at, end - at);
+    if (component == "buildkit") return std::nullopt;
+    if (const auto uid = uid_of_user_service(component)) group.rootless_uid = uid;
+    const auto id = container_at(component, parent);
+    if (id && is_container_id(*id)) {
+      group.id = *id;
+      group.path = cgroup_path.substr(0, end);
+      return group;
+    }
+    parent = component;
+    at = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> container_group_path(std::string_view driver, std::string_view parent, std::string_view id,
+                                                bool rootless) {
+  if (!is_container_id(id)) return std::nullopt;
+  if (rootless && parent.empty()) return std::nullopt;
+  if (driver == "cgroupfs") {
+    std::string path{parent.empty() ? "/docker" : parent};
+    if (!path.starts_with('/')) path.insert(0, "/");
+    while (path.ends_with('/')) path.pop_back();
+    return path + "/" + std::string{id};
+  }
+  if (driver != "systemd") return std::nullopt;
+  const auto slice = slice_path(parent.empty() ? "system.slice" : parent);
+  if (!slice) return std::nullopt;
+  return *slice + "/docker-" + std::string{id} + ".scope";
 }
 
 }  // namespace dgxmm::host

@@ -43,6 +43,36 @@ std::optional<CgroupPath> parse_proc_cgroup(std::string_view text);
 /// The id of the container, or the name of the unit, that a cgroup path belongs to; empty if neither.
 std::string container_of(std::string_view cgroup_path);
 
+/// The part of a cgroup path that is one container's: statistics there include every group that it makes below.
+struct ContainerGroup {
+  std::string id;                            ///< 64 hexadecimal digits
+  std::string path;                          ///< down to the container's own component
+  bool below_mount = true;                   ///< false ("/../…"): seen from another namespace, no path to read at
+  std::optional<std::int64_t> rootless_uid;  ///< of the user whose own engine runs it
+  friend bool operator==(const ContainerGroup&, const ContainerGroup&) = default;
+};
+/// Of Docker, Podman, containerd and CRI-O with either cgroup driver; nothing when the path is no container's, a
+/// removed one's, or that of a container's monitor.
+std::optional<ContainerGroup> container_group(std::string_view cgroup_path);
+
+/// Where Docker makes the group of a container: by the driver ("systemd" or "cgroupfs") and the parent that it was
+/// given (empty: the default; of the user's own slices for a rootless engine, which cannot be told from here: nothing
+/// then). Nothing for a driver that is not known.
+std::optional<std::string> container_group_path(std::string_view driver, std::string_view parent, std::string_view id,
+                                                bool rootless = false);
+
+/// A kill by the kernel's OOM killer: the "oom-kill:" line of its log (mm/oom_kill.c, dump_oom_victim).
+struct OomKill {
+  bool group_limit = false;  ///< a limit of a group was hit; else the whole host was out of memory
+  std::string task;
+  std::string task_group;  ///< cgroup path of the victim
+  std::int64_t pid = 0;
+};
+std::optional<OomKill> parse_oom_kill(std::string_view line);
+/// The newest line of a kernel log (as /dev/kmsg gives it) that says that a process of this container was killed; empty
+/// when there is none.
+std::string find_oom_kill(std::string_view kernel_log, std::string_view container_id);
+
 /// /proc/<pid>/stat: the fields that identify a process. Survives a `comm` with spaces and parentheses.
 struct ProcessStat {
   std::int64_t pid = 0;

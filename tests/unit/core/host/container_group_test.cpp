@@ -1,0 +1,108 @@
+#include "core/host/readings.h"
+
+#include <gtest/gtest.h>
+
+namespace dgxmm::host {
+namespace {
+
+const std::string kId(64, 'c');
+const std::string kInner(64, 'd');
+
+std::string path_of(const std::string& path) {
+  const auto group = container_group(path);
+  return group ? group->path : "none";
+}
+
+TEST(ContainerGroup, StatisticsAreReadAtTheContainersOwnComponent) {
+  EXPECT_EQ(path_of("/docker/" + kId), "/docker/" + kId);
+  EXPECT_EQ(path_of("/docker/" + kId + "/init.scope"), "/docker/" + kId);
+  EXPECT_EQ(path_of("/system.slice/docker-" + kId + ".scope/kubepods/" + kInner),
+            "/system.slice/docker-" + kId + ".scope");
+  EXPECT_EQ(path_of("/a/b/" + kId), "/a/b/" + kId);
+}
+
+TEST(ContainerGroup, J4_APathOfAnotherNamespaceHasAnIdButCannotBeRead) {
+  const auto group = container_group("/../../../kubepods-besteffort.slice/cri-containerd-" + kId + ".scope");
+  ASSERT_TRUE(group);
+  EXPECT_EQ(group->id, kId);
+  EXPECT_FALSE(group->below_mount);
+  EXPECT_FALSE(container_group("/../docker-" + kId + ".scope")->below_mount);
+  EXPECT_TRUE(container_group("/..docker/" + kId)->below_mount);
+}
+
+TEST(ContainerGroup, J6_PodmansSuffixIsNotPartOfItAndItsMonitorIsNoContainer) {
+  EXPECT_EQ(path_of("/machine.slice/libpod-" + kId + ".scope/container"), "/machine.slice/libpod-" + kId + ".scope");
+  EXPECT_EQ(path_of("/machine.slice/libpod-conmon-" + kId + ".scope"), "none");
+}
+
+TEST(ContainerGroup, J7_OfARootlessEngineTheUserIsKnown) {
+  const auto group =
+      container_group("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" + kId + ".scope");
+  ASSERT_TRUE(group);
+  EXPECT_EQ(group->id, kId);
+  EXPECT_EQ(group->rootless_uid, 1000);
+  EXPECT_FALSE(container_group("/docker/" + kId)->rootless_uid);
+}
+
+TEST(ContainerGroup, WhatIsNoContainerHasNone) {
+  for (const std::string& path :
+       {std::string{}, std::string{"/"}, std::string{"/.."}, "/docker/" + kId + " (deleted)", "/docker/buildkit/" + kId,
+        "/docker/" + kId.substr(1), "/docker/" + std::string(64, 'C'), std::string{"/lxc/web"},
+        std::string{"/system.slice/ollama.service"}}) {
+    EXPECT_EQ(path_of(path), "none") << path;
+  }
+}
+
+TEST(ContainerGroupPath, ByTheDriverAndTheParent) {
+  EXPECT_EQ(container_group_path("cgroupfs", "", kId), "/docker/" + kId);
+  EXPECT_EQ(container_group_path("cgroupfs", "/a/b/", kId), "/a/b/" + kId);
+  EXPECT_EQ(container_group_path("cgroupfs", "a", kId), "/a/" + kId);
+  EXPECT_EQ(container_group_path("systemd", "", kId), "/system.slice/docker-" + kId + ".scope");
+  EXPECT_EQ(container_group_path("systemd", "a-b-c.slice", kId),
+            "/a.slice/a-b.slice/a-b-c.slice/docker-" + kId + ".scope");
+}
+
+TEST(ContainerGroupPath, WhatCannotBeKnownIsAbsent) {
+  EXPECT_FALSE(container_group_path("systemd", "", kId, true));
+  EXPECT_FALSE(container_group_path("none", "", kId));
+  EXPECT_FALSE(container_group_path("systemd", "/a/b", kId));
+  EXPECT_FALSE(container_group_path("systemd", "-.slice", kId));
+  EXPECT_FALSE(container_group_path("cgroupfs", "", "../../etc"));
+}
+
+const std::string kLimitLine =
+    "6,1234,5678,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/docker/" +
+    kId + ",task_memcg=/docker/" + kId + ",task=eat_memory,pid=4242,uid=0";
+const std::string kHostLine = "oom-kill:constraint=CONSTRAINT_NONE,global_oom,task_memcg=/system.slice/docker-" +
+                              kInner + ".scope,task=python3,pid=77,uid=0";
+
+TEST(OomKillLine, C5_IsReadByItsKeys) {
+  const auto kill = parse_oom_kill(kLimitLine);
+  ASSERT_TRUE(kill);
+  EXPECT_TRUE(kill->group_limit);
+  EXPECT_EQ(kill->task, "eat_memory");
+  EXPECT_EQ(kill->pid, 4242);
+  const auto global = parse_oom_kill(kHostLine);
+  ASSERT_TRUE(global);
+  EXPECT_FALSE(global->group_limit);
+  EXPECT_EQ(global->task_group, "/system.slice/docker-" + kInner + ".scope");
+}
+
+TEST(OomKillLine, TheOneOfThisContainerIsFoundAndNoOther) {
+  const auto log = "6,1,1,-;eth0: up\n" + kHostLine + "\n" + kLimitLine + "\n SUBSYSTEM=x\n";
+  EXPECT_EQ(find_oom_kill(log, kId), kLimitLine.substr(kLimitLine.find("oom-kill")));
+  EXPECT_EQ(find_oom_kill(log, kInner), kHostLine);
+  EXPECT_EQ(find_oom_kill(log, std::string(64, 'e')), "");
+  EXPECT_EQ(find_oom_kill("", kId), "");
+}
+
+TEST(OomKillLine, WhatIsNoneIsNone) {
+  for (const auto* line :
+       {"", "oom-kill:", "oom-kill:pid=x", "oom-kill:constraint=CONSTRAINT_MEMCG", "Out of memory: Killed process 1",
+        "oom-kill:task=a,pid=-4", "oom-kill:pid=99999999999999999999"}) {
+    EXPECT_FALSE(parse_oom_kill(line)) << line;
+  }
+}
+
+}  // namespace
+}  // namespace dgxmm::host
