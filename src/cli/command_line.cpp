@@ -297,6 +297,12 @@ void CommandLine::add_serve() {
 void CommandLine::add_memory_commands() {
   auto& fit = add("fit", "does a model fit? starts nothing", [this] { return fit_; });
   fit.add_option("MODEL", fit_.models, kModelHelp)->type_name("")->required();
+  const std::string host = "Another host";
+  fit.add_option("--host", fit_.host, "on a host with that much memory, a GPU in it and nothing running")
+      ->type_name("SIZE")
+      ->group(host);
+  fit.add_option("--free", fit_.free, "if that much were free here")->type_name("SIZE")->group(host);
+  fit.footer("A SIZE is written like 121.69GiB.");
   add_engine_options(fit, fit_.request);
   takes_files_.push_back(&fit);
 

@@ -26,7 +26,9 @@ struct ServeCommand {
 };
 struct FitCommand {
   std::vector<std::string> models;
-  engine::DeployRequest request;  ///< of each of the models
+  engine::DeployRequest request;    ///< of each of the models
+  std::optional<std::string> host;  ///< a size, instead of this host
+  std::optional<std::string> free;  ///< a size, instead of what is free here
 };
 struct BudgetCommand {};
 struct ModelsCommand {};

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,39 @@ Result<std::string> path_of(ports::ModelFiles& files, const settings::Settings& 
               "give the path of a GGUF file or of a model folder, or set `model_folders`", field);
 }
 
+/// One model with the request's settings.
+Result<dto::SizedModel> size_up(ports::ModelFiles& files, const settings::Settings& settings,
+                                engine::DeployRequest request, const std::string& path, memory::Placement placement) {
+  auto model = files.describe(path);
+  if (!model) return fail(model.error());
+  auto companions = ports::describe_companions(files, request);
+  if (!companions) return fail(companions.error());
+  const auto shared = std::make_shared<const model::ModelDescription>(std::move(*model));
+  const auto config = engine::resolve(request, *shared, settings.config_defaults());
+  if (!config) return fail(config.error());
+  auto estimator = [shared, placement, limits = settings.estimate(),
+                    companions = std::move(*companions)](const engine::EngineConfig& other) {
+    return memory::estimate(*shared, other, limits, placement, companions);
+  };
+  auto estimate = estimator(*config);
+  if (!estimate) return fail(estimate.error());
+  return dto::SizedModel{shared, *config, std::move(*estimate), std::move(estimator)};
+}
+
+std::vector<dto::SizedModel> other_quantizations(ports::ModelFiles& files, const settings::Settings& settings,
+                                                 const engine::DeployRequest& request, const dto::SizedModel& asked,
+                                                 memory::Placement placement) {
+  std::vector<dto::SizedModel> others;
+  if (asked.model->base_model.empty()) return others;
+  for (const auto& entry : files.scan(settings.model_folders).models) {
+    const bool same_model = entry.base_model == asked.model->base_model && entry.path != asked.model->path;
+    if (!same_model || !entry.problem.empty() || entry.format != asked.model->format) continue;
+    auto other = size_up(files, settings, request, entry.path, placement);
+    if (other && other->model->fingerprint != asked.model->fingerprint) others.push_back(std::move(*other));
+  }
+  return others;
+}
+
 }  // namespace
 
 Result<dto::Budget> offline_budget(ports::HostProbe& host, const settings::Settings& settings, WallTime now) {
@@ -41,26 +75,37 @@ Result<dto::Budget> offline_budget(ports::HostProbe& host, const settings::Setti
 }
 
 Result<dto::Fit> offline_fit(const OfflineParts& parts, const settings::Settings& settings,
-                             engine::DeployRequest request, WallTime now) {
+                             engine::DeployRequest request, const std::optional<dto::GivenHost>& given, WallTime now) {
   const auto path = path_of(*parts.files, settings, request.model, "model");
   if (!path) return fail(path.error());
-  const auto model = parts.files->describe(*path);
-  if (!model) return fail(model.error());
   if (request.draft_model && !request.draft_model->empty()) {
     auto draft = path_of(*parts.files, settings, *request.draft_model, "draft_model");
     if (!draft) return fail(draft.error());
     request.draft_model = std::move(*draft);
   }
-  const auto companions = ports::describe_companions(*parts.files, request);
-  if (!companions) return fail(companions.error());
-  const auto config = engine::resolve(request, *model, settings.config_defaults());
-  if (!config) return fail(config.error());
-  const auto placement = parts.host->has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu;
-  const auto estimate = memory::estimate(*model, *config, settings.estimate(), placement, *companions);
-  if (!estimate) return fail(estimate.error());
+  const bool elsewhere = given && given->mem_total;
+  const auto placement = elsewhere || parts.host->has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu;
+  const auto asked = size_up(*parts.files, settings, request, *path, placement);
+  if (!asked) return fail(asked.error());
+
+  dto::FitQuestion question{.asked = *asked,
+                            .others = other_quantizations(*parts.files, settings, request, *asked, placement),
+                            .situation = {},
+                            .budget = {}};
+  if (given) {
+    question.place(*given, settings);
+    return dto::make_fit(std::move(question));
+  }
   auto budget = offline_budget(*parts.host, settings, now);
   if (!budget) return fail(budget.error());
-  return dto::make_fit(*model, *config, *estimate, std::move(*budget));
+  question.situation = {.mem_total = budget->mem_total_bytes,
+                        .mem_available = budget->mem_available_bytes,
+                        .budget_settings = settings.budget(),
+                        .deployments = {},
+                        .config = {},
+                        .min_headroom = gib_from_decimal(settings.min_headroom_gib)};
+  question.budget = std::move(*budget);
+  return dto::make_fit(std::move(question));
 }
 
 }  // namespace dgxmm::cli

@@ -1,5 +1,6 @@
 #pragma once
 #include "app/dto/dto.h"
+#include "app/dto/fit.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "cli/cli.h"
@@ -15,6 +16,6 @@ Result<dto::Budget> offline_budget(ports::HostProbe& host, const settings::Setti
 
 /// Errors: those of the model files, of `engine::resolve` and of `memory::estimate`.
 Result<dto::Fit> offline_fit(const OfflineParts& parts, const settings::Settings& settings,
-                             engine::DeployRequest request, WallTime now);
+                             engine::DeployRequest request, const std::optional<dto::GivenHost>& given, WallTime now);
 
 }  // namespace dgxmm::cli

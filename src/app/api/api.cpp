@@ -6,6 +6,7 @@
 #include "app/api/views.h"
 #include "app/dto/convert.h"
 #include "app/dto/dto_json.h"
+#include "app/dto/fit.h"
 #include "base/masking.h"
 #include "base/numbers.h"
 
@@ -59,6 +60,11 @@ Result<engine::DeployRequest> read_deploy_request(const HttpRequest& request) {
   auto result = read_body<engine::DeployRequest>(request);
   if (result && result->labels.contains("")) return fail(nameless_label());
   return result;
+}
+
+std::optional<std::string> query_value(const HttpRequest& request, const std::string& name) {
+  const auto found = request.query.find(name);
+  return found == request.query.end() ? std::nullopt : std::optional{found->second};
 }
 
 std::string labels_text(const std::map<std::string, std::string>& labels) {
@@ -231,12 +237,28 @@ class Api final : public ports::HttpHandler {
   Task<HttpResponse> fit(Call call) {
     auto request = read_deploy_request(call.request);
     if (!request) co_return problem(request.error());
-    const auto prepared = co_await service_.estimates.prepare(std::move(*request));
+    const auto given = dto::read_given_host(query_value(call.request, "host"), query_value(call.request, "free"));
+    if (!given) co_return problem(given.error());
+    const auto where = *given && (*given)->mem_total ? service::Where::elsewhere : service::Where::here;
+    const auto prepared = co_await service_.estimates.prepare(std::move(*request), where);
     if (!prepared) co_return problem(prepared.error());
-    const auto snapshot = service_.sampler.refresh();
-    if (snapshot->problem) co_return problem(*snapshot->problem);
-    co_return document(
-        dto::make_fit(*prepared->model, prepared->config, prepared->estimate, budget_view(service_, *snapshot)));
+    const auto others = co_await service_.estimates.prepare_other_quantizations(*prepared);
+
+    const auto sized = [&](const service::Prepared& model) -> dto::SizedModel {
+      return {model.model, model.config, model.estimate, service_.estimates.estimator_of(model)};
+    };
+    dto::FitQuestion question{.asked = sized(*prepared), .others = {}, .situation = {}, .budget = {}};
+    if (*given) {
+      question.place(**given, service_.settings);
+    } else {
+      const auto snapshot = service_.sampler.refresh();
+      if (snapshot->problem) co_return problem(*snapshot->problem);
+      question.situation = service_.admission.situation_of(*prepared);
+      question.budget = budget_view(service_, *snapshot);
+    }
+    std::ranges::transform(others, std::back_inserter(question.others), sized);
+    const auto fit = dto::make_fit(std::move(question));
+    co_return fit ? document(*fit) : problem(fit.error());
   }
 
   Task<HttpResponse> calibration(Call) { co_return document(calibrations_view(service_)); }

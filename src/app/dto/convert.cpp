@@ -42,16 +42,6 @@ auto value_of(const Table& table, const std::string& text) -> std::optional<decl
   return found->first;
 }
 
-std::vector<std::string> notes_of(const model::ModelDescription& model, const engine::EngineConfig& config) {
-  auto notes = model.notes;
-  const auto* llamacpp = std::get_if<engine::LlamaCppConfig>(&config);
-  if (llamacpp == nullptr || !llamacpp->mmproj.empty()) return notes;
-  for (const auto& path : model.projectors) {
-    notes.push_back(fmt::format("{}: a projector for pictures or sound, not loaded unless mmproj names it", path));
-  }
-  return notes;
-}
-
 std::optional<std::string> if_any(const std::string& text) {
   if (text.empty()) return std::nullopt;
   return text;
@@ -197,27 +187,6 @@ Process to_dto(const host::ProcessRow& row) {
           .held_bytes = row.held,
           .rss_bytes = row.rss,
           .gpu_bytes = row.gpu};
-}
-
-Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& config, const memory::Estimate& estimate,
-             Budget budget) {
-  const auto left = budget.free_for_new_bytes - estimate.total;
-  const bool fits = left >= Bytes{0};
-  auto document = to_dto(estimate);
-  return {.verdict = fits ? "fits" : "does_not_fit",
-          .total_bytes = document.total_bytes,
-          .formula_bytes = document.formula_bytes,
-          .confidence = document.confidence,
-          .total_source = document.total_source,
-          .parts = std::move(document.parts),
-          .missing_fields = std::move(document.missing_fields),
-          .free_for_new_bytes = budget.free_for_new_bytes,
-          .left_bytes = left,
-          .shortfall_bytes = fits ? Bytes{0} : -left,
-          .model = to_dto(model),
-          .config = to_dto(config),
-          .budget = std::move(budget),
-          .notes = notes_of(model, config)};
 }
 
 Result<engine::EngineConfig> from_dto(const Config& config) {

@@ -28,10 +28,6 @@ Plans to_dto(const planner::Plans& plans);
 ModelInfo to_dto(const model::ModelDescription& model);
 Process to_dto(const host::ProcessRow& row);
 
-/// `budget` is the one that the verdict rests on.
-Fit make_fit(const model::ModelDescription& model, const engine::EngineConfig& config, const memory::Estimate& estimate,
-             Budget budget);
-
 /// Back from a stored document. Errors: `bad_field`.
 Result<engine::EngineConfig> from_dto(const Config& config);
 Result<memory::Estimate> from_dto(const Estimate& estimate);

@@ -136,9 +136,45 @@ struct ModelInfo {
   std::int64_t training_context = 0;
 };
 
+/// The largest value of a setting with which a model still fits.
+struct Limit {
+  std::int64_t value = 0;
+  Bytes needed_bytes;  ///< the whole model with it
+  Config config;
+};
+
+/// A model with one setting changed: "KV cache q8_0", "no prompt cache".
+struct SettingOption {
+  std::string name;
+  bool as_asked = false;
+  Bytes needed_bytes;
+  bool fits = false;
+  std::optional<std::int64_t> longest_context;  ///< tokens of one sequence; null: none fits
+  Config config;
+};
+
+struct QuantizationOption {
+  std::string name;
+  std::string path;
+  std::string quantization;
+  Bytes file_bytes;
+  Bytes needed_bytes;
+  bool fits = false;
+  std::optional<std::int64_t> longest_context;
+};
+
+/// What the free memory holds of a model: each figure estimated, none scaled.
+struct Reach {
+  std::optional<Limit> longest_context;  ///< tokens of one sequence
+  bool whole_context = false;            ///< no more can be had: what the model was trained for, or what was asked
+  std::optional<Limit> most_sequences;   ///< that can fill their context at the same time
+  std::vector<SettingOption> settings;
+  std::vector<QuantizationOption> quantizations;  ///< others of the same model on disk, largest first
+};
+
 /// Will it fit?
 struct Fit {
-  std::string verdict;  ///< "fits" or "does_not_fit"
+  std::string verdict;  ///< "fits", "fits_after" (a plan) or "does_not_fit"
   Bytes total_bytes;
   Bytes formula_bytes;
   std::string confidence;
@@ -146,11 +182,14 @@ struct Fit {
   std::vector<Part> parts;
   std::vector<std::string> missing_fields;
   Bytes free_for_new_bytes;
-  Bytes left_bytes;       ///< what stays free once it runs; negative = short by that much
-  Bytes shortfall_bytes;  ///< 0 when it fits
+  Bytes left_bytes;           ///< what stays free once it runs; negative = short by that much
+  Bytes shortfall_bytes;      ///< 0 when it fits
+  std::optional<Plan> after;  ///< the plan to begin with: the recommended one, else the first that fits
+  Reach reach;
   ModelInfo model;
   Config config;
-  Budget budget;
+  std::string host;                ///< "this host", or the one that was described
+  std::optional<Budget> budget;    ///< null when only the free memory was given
   std::vector<std::string> notes;  ///< what lies beside the model and is not loaded
 };
 

@@ -31,9 +31,15 @@ BOOST_DESCRIBE_STRUCT(Plan, (),
 BOOST_DESCRIBE_STRUCT(Plans, (),
                       (plan_set, fits_now, needed_bytes, free_for_new_bytes, shortfall_bytes, summary, plans))
 BOOST_DESCRIBE_STRUCT(ModelInfo, (), (name, path, format, architecture, quantization, file_bytes, training_context))
+BOOST_DESCRIBE_STRUCT(Limit, (), (value, needed_bytes, config))
+BOOST_DESCRIBE_STRUCT(SettingOption, (), (name, as_asked, needed_bytes, fits, longest_context, config))
+BOOST_DESCRIBE_STRUCT(QuantizationOption, (),
+                      (name, path, quantization, file_bytes, needed_bytes, fits, longest_context))
+BOOST_DESCRIBE_STRUCT(Reach, (), (longest_context, whole_context, most_sequences, settings, quantizations))
 BOOST_DESCRIBE_STRUCT(Fit, (),
                       (verdict, total_bytes, formula_bytes, confidence, total_source, parts, missing_fields,
-                       free_for_new_bytes, left_bytes, shortfall_bytes, model, config, budget, notes))
+                       free_for_new_bytes, left_bytes, shortfall_bytes, after, reach, model, config, host, budget,
+                       notes))
 BOOST_DESCRIBE_STRUCT(CatalogModel, (),
                       (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
                        problem))

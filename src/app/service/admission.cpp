@@ -246,7 +246,7 @@ ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
   co_return set;
 }
 
-Result<planner::Plans> Admission::plans_for(const Prepared& prepared) {
+planner::PlanInput Admission::situation_of(const Prepared& prepared) {
   const auto snapshot = sampler_.latest();
   planner::PlanInput input{.mem_total = snapshot->mem_total,
                            .mem_available = snapshot->mem_available,
@@ -269,10 +269,11 @@ Result<planner::Plans> Admission::plans_for(const Prepared& prepared) {
     }
     input.deployments.push_back(std::move(candidate));
   }
-  const auto estimator = [&](const engine::EngineConfig& config) {
-    return estimates_.estimate(*prepared.model, prepared.companions, config);
-  };
-  return planner::make_plans(input, estimator);
+  return input;
+}
+
+Result<planner::Plans> Admission::plans_for(const Prepared& prepared) {
+  return planner::make_plans(situation_of(prepared), estimates_.estimator_of(prepared));
 }
 
 Result<PlanSet> Admission::plan_prepared(const Prepared& prepared) {

@@ -52,6 +52,8 @@ class Admission {
 
   /// What would have to happen; starts nothing. Also for what cannot be started, as a what-if.
   ports::Task<Result<PlanSet>> plan(engine::DeployRequest request);
+  /// The host and its deployments on the newest snapshot, as the planner sees them.
+  planner::PlanInput situation_of(const Prepared& prepared);
   /// The plans for a request on the newest snapshot.
   Result<planner::Plans> plans_for(const Prepared& prepared);
   /// The same, to be shown: they are remembered.

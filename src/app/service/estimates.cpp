@@ -11,6 +11,11 @@
 #include <stdexcept>
 
 namespace dgxmm::service {
+namespace {
+
+constexpr std::size_t kMostOtherQuantizations = 16;
+
+}  // namespace
 
 Estimates::Estimates(ports::ModelFiles& files, ports::Store& store, const settings::Settings& settings,
                      memory::Placement placement, ports::EventLoop& loop)
@@ -49,7 +54,7 @@ ports::Task<Result<std::string>> Estimates::resolve_path(std::string model, std:
                  "`dgxmm models` lists them; a path works too", field);
 }
 
-ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request) {
+ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request, Where where) {
   auto path = co_await resolve_path(request.model, "model");
   if (!path) co_return fail(path.error());
   request.model = *path;
@@ -75,7 +80,7 @@ ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request) 
   Prepared prepared;
   auto config = engine::resolve(request, *model, settings_.config_defaults());
   if (!config) co_return fail(config.error());
-  auto sized = estimate(*model, *companions, *config);
+  auto sized = estimate(*model, *companions, *config, where);
   if (!sized) co_return fail(sized.error());
   prepared.fingerprint = model::fingerprint_of(*model, *companions).digest;
   prepared.companions = std::move(*companions);
@@ -83,13 +88,37 @@ ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request) 
   prepared.model = std::make_shared<const model::ModelDescription>(std::move(*model));
   prepared.config = *config;
   prepared.estimate = std::move(*sized);
+  prepared.where = where;
   co_return prepared;
 }
 
+ports::Task<std::vector<Prepared>> Estimates::prepare_other_quantizations(Prepared asked) {
+  std::vector<Prepared> others;
+  if (asked.model->base_model.empty()) co_return others;
+  const auto found = co_await catalog();
+  for (const auto& entry : found.models) {
+    const bool same_model = entry.base_model == asked.model->base_model && entry.path != asked.model->path;
+    if (!same_model || !entry.problem.empty() || entry.format != asked.model->format) continue;
+    auto request = asked.request;
+    request.model = entry.path;
+    auto prepared = co_await prepare(std::move(request), asked.where);
+    // A name that is linked to the same weights is the same quantization.
+    if (prepared && prepared->model->fingerprint != asked.model->fingerprint) others.push_back(std::move(*prepared));
+    if (others.size() == kMostOtherQuantizations) break;
+  }
+  co_return others;
+}
+
+planner::Estimator Estimates::estimator_of(const Prepared& prepared) const {
+  return [this, model = prepared.model, companions = prepared.companions, where = prepared.where](
+             const engine::EngineConfig& config) { return estimate(*model, companions, config, where); };
+}
+
 Result<memory::Estimate> Estimates::estimate(const model::ModelDescription& model, const model::Companions& companions,
-                                             const engine::EngineConfig& config) const {
-  auto formula = memory::estimate(model, config, settings_.estimate(), placement_, companions);
-  if (!formula) return formula;
+                                             const engine::EngineConfig& config, Where where) const {
+  const auto placement = where == Where::here ? placement_ : memory::Placement::gpu;
+  auto formula = memory::estimate(model, config, settings_.estimate(), placement, companions);
+  if (!formula || where == Where::elsewhere) return formula;
   const auto fingerprint = model::fingerprint_of(model, companions).digest;
   std::vector<memory::CalibrationRecord> records;
   std::ranges::copy_if(records_, std::back_inserter(records),

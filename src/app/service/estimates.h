@@ -4,6 +4,7 @@
 #include "core/memory/estimate.h"
 #include "core/model/companions.h"
 #include "core/model/layout.h"
+#include "core/planner/plans.h"
 #include "core/settings/settings.h"
 #include "ports/event_loop.h"
 #include "ports/model_files.h"
@@ -15,6 +16,12 @@
 
 namespace dgxmm::service {
 
+/// Whose memory an estimate is for.
+enum class Where {
+  here,       ///< this host, with what was learned on it
+  elsewhere,  ///< a host that is only described: with a GPU, by the formula alone
+};
+
 /// A request with everything worked out that does not depend on the host's memory.
 struct Prepared {
   engine::DeployRequest request;
@@ -23,6 +30,7 @@ struct Prepared {
   std::string fingerprint;  ///< C7: of the model and its companions
   engine::EngineConfig config;
   memory::Estimate estimate;  ///< with calibration
+  Where where = Where::here;
 };
 
 /// From a request to a size: reads the model, resolves the configuration, applies the formula and what was learned.
@@ -33,13 +41,17 @@ class Estimates {
 
   /// Errors: those of ModelFiles::describe, engine::resolve and memory::estimate; `model_not_found` for a name that
   /// the catalog does not have.
-  ports::Task<Result<Prepared>> prepare(engine::DeployRequest request);
+  ports::Task<Result<Prepared>> prepare(engine::DeployRequest request, Where where = Where::here);
+  /// The same request for the other quantizations of its model in the catalog; those that cannot be had are left out.
+  ports::Task<std::vector<Prepared>> prepare_other_quantizations(Prepared asked);
 
   /// The estimate of one configuration of a model and what is loaded beside it, with calibration. Pure but for what was
   /// learned.
   [[nodiscard]] Result<memory::Estimate> estimate(const model::ModelDescription& model,
                                                   const model::Companions& companions,
-                                                  const engine::EngineConfig& config) const;
+                                                  const engine::EngineConfig& config, Where where = Where::here) const;
+  /// Of a request under other settings. Refers to this, not to `prepared`.
+  [[nodiscard]] planner::Estimator estimator_of(const Prepared& prepared) const;
 
   /// The models in the folders of the settings.
   ports::Task<ports::Catalog> catalog();

@@ -1,6 +1,7 @@
 #include "core/planner/plans.h"
 
 #include "core/engine/request.h"
+#include "core/planner/variants.h"
 
 #include <fmt/format.h>
 
@@ -31,40 +32,6 @@ constexpr std::int64_t kShortestContext = 4096;  // P2
 constexpr std::size_t kMostStopPlans = 4;        // P7
 /// P12: a context below this part of what was asked is no longer what was asked.
 constexpr std::int64_t kLeastContextPart = 4;
-
-std::int64_t context_of(const EngineConfig& config) {
-  if (const auto* llamacpp = std::get_if<LlamaCppConfig>(&config)) return llamacpp->ctx_size;
-  return std::get<VllmConfig>(config).max_model_len;
-}
-
-std::int64_t sequences_of(const EngineConfig& config) {
-  if (const auto* llamacpp = std::get_if<LlamaCppConfig>(&config)) return llamacpp->parallel;
-  return std::get<VllmConfig>(config).max_num_seqs;
-}
-
-/// The request as P2 asks: a context of `context` tokens.
-EngineConfig with_context(EngineConfig config, std::int64_t context) {
-  if (auto* llamacpp = std::get_if<LlamaCppConfig>(&config)) {
-    llamacpp->ctx_size = context;
-    return config;
-  }
-  auto& vllm = std::get<VllmConfig>(config);
-  // A pool of a given size shrinks with the context: it holds as many requests of full length as was asked.
-  if (vllm.kv_tokens) vllm.kv_tokens = std::max(*vllm.kv_tokens * context / vllm.max_model_len, context);
-  vllm.max_model_len = context;
-  return config;
-}
-
-/// The request as P3 asks: `sequences` at a time, each with the context it had. A unified pool stays as large as it is.
-EngineConfig with_sequences(EngineConfig config, std::int64_t sequences) {
-  if (auto* llamacpp = std::get_if<LlamaCppConfig>(&config)) {
-    if (!llamacpp->kv_unified) llamacpp->ctx_size = llamacpp->ctx_size / llamacpp->parallel * sequences;
-    llamacpp->parallel = sequences;
-    return config;
-  }
-  std::get<VllmConfig>(config).max_num_seqs = sequences;
-  return config;
-}
 
 /// half, quarter, … of `value`, down to `least`.
 std::vector<std::int64_t> halvings(std::int64_t value, std::int64_t least) {

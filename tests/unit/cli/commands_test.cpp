@@ -48,6 +48,11 @@ dto::Fit fit(bool fits) {
   result.model.name = "smol";
   result.config.engine = "llama.cpp";
   result.config.ctx_size = 4096;
+  result.reach.longest_context = {.value = 8192, .needed_bytes = gib(9)};
+  result.reach.most_sequences = {.value = 3, .needed_bytes = gib(8)};
+  result.reach.settings = {
+      {.name = "KV cache f16", .as_asked = true, .needed_bytes = gib(2), .fits = fits, .longest_context = 8192},
+      {.name = "KV cache q8_0", .needed_bytes = mib(1536), .fits = true, .longest_context = 16384}};
   return result;
 }
 
@@ -110,7 +115,31 @@ TEST_F(Commands, FitSaysTheVerdictFirstThenTheParts) {
             "total    2.0 GiB             sum of the parts\n"
             "\n"
             "estimated: by the formula; no start of this model was measured yet\n"
-            "llama.cpp --ctx-size 4096\n");
+            "llama.cpp --ctx-size 4096\n"
+            "\n"
+            "longest context: 8192 tokens, needs 9.0 GiB\n"
+            "most sequences: 3 that fill their context at once, needs 8.0 GiB\n"
+            "\n"
+            "INSTEAD          NEEDS  FITS  LONGEST CONTEXT\n"
+            "KV cache q8_0  1.5 GiB  yes      16384 tokens\n");
+}
+
+TEST_F(Commands, FitThatAPlanMakesFitNamesItAndExitsWithThree) {
+  auto answer = fit(false);
+  answer.verdict = "fits_after";
+  answer.after = plans(true).plans.front();
+  daemon_.on("POST /fit", answer);
+  const auto outcome = run_with_daemon({"fit", "smol"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.out, StartsWith(fmt::format("fits after {}: needs 2.0 GiB of 1.0 GiB free, short by 1.0 GiB\n{}",
+                                                  answer.after->id, answer.after->title)));
+}
+
+TEST_F(Commands, FitForAnotherHostAsksForIt) {
+  daemon_.on("POST /fit", fit(true));
+  run_with_daemon({"fit", "smol", "--host", "121.69 GiB"});
+  ASSERT_EQ(daemon_.requests().size(), 1U);
+  EXPECT_EQ(daemon_.requests().front().query.at("host"), "121.69 GiB");
 }
 
 TEST_F(Commands, FitThatDoesNotFitExitsWithThree) {
@@ -144,11 +173,11 @@ TEST_F(Commands, OfSeveralModelsABadOneIsARowWithItsProblem) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out,
-            "MODEL  VERDICT    NEEDS   LEAVES  CONFIDENCE\n"
+            "MODEL  VERDICT    NEEDS   LEAVES  LONGEST CONTEXT  CONFIDENCE\n"
             "none   error\n"
             "    there is no model 'none'\n"
             "    hint: give its path\n"
-            "smol   fits     2.0 GiB  8.0 GiB  estimated\n"
+            "smol   fits     2.0 GiB  8.0 GiB      8192 tokens  estimated\n"
             "each on its own, of 10.0 GiB free\n");
 }
 

@@ -3,6 +3,7 @@
 #include "cli/documents.h"
 #include "fake_daemon.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -90,11 +91,48 @@ TEST_F(Offline, TheDocumentIsTheOneOfTheDaemon) {
   ASSERT_TRUE(fit) << fit.error().message;
   EXPECT_EQ(fit->verdict, "fits");
   EXPECT_EQ(fit->parts.size(), 6U);
-  EXPECT_EQ(fit->budget.source, "direct reading");
-  EXPECT_EQ(fit->budget.mem_total_bytes, gib(32));
+  ASSERT_TRUE(fit->budget);
+  EXPECT_EQ(fit->budget->source, "direct reading");
+  EXPECT_EQ(fit->budget->mem_total_bytes, gib(32));
   // B1, B3, B5 with no deployments: 32 - 8 - 4 - 1 GiB.
   EXPECT_EQ(fit->free_for_new_bytes, gib(19));
   EXPECT_EQ(fit->config.ctx_size, 8192);
+}
+
+TEST_F(Offline, FitOnAnotherHostNeedsNothingOfThisOne) {
+  use_host_of(gib(13));
+  const auto outcome = run_cli({"fit", "--json", "--host", "121.69GiB", "/models/m.gguf"});
+  const auto fit = from_json<dto::Fit>(outcome.out);
+  ASSERT_TRUE(fit) << fit.error().message;
+  EXPECT_EQ(fit->verdict, "fits");
+  ASSERT_TRUE(fit->budget);
+  EXPECT_EQ(fit->budget->mem_total_bytes, gib_from_decimal(121.69));
+  EXPECT_EQ(fit->free_for_new_bytes, gib_from_decimal(121.69) - gib(12));  // B1: nothing runs there
+  EXPECT_THAT(fit->host, testing::HasSubstr("121.7 GiB"));
+}
+
+TEST_F(Offline, FitOfWhatIsFreeNeedsNoHost) {
+  const auto outcome = run_cli({"fit", "--json", "--free", "2 GiB", "/models/m.gguf"});
+  const auto fit = from_json<dto::Fit>(outcome.out);
+  ASSERT_TRUE(fit) << fit.error().message;
+  EXPECT_EQ(fit->free_for_new_bytes, gib(2));
+  EXPECT_FALSE(fit->budget);
+}
+
+TEST_F(Offline, ASizeThatIsNoneIsAUsageError) {
+  for (const auto* size : {"", "lots", "-1GiB", "0", "99999999999GiB"}) {
+    EXPECT_EQ(run_cli({"fit", "/models/m.gguf", "--host", size}).exit_code, 2) << size;
+    EXPECT_EQ(run_cli({"fit", "/models/m.gguf", "--free", size}).exit_code, 2) << size;
+  }
+  EXPECT_EQ(run_cli({"fit", "/models/m.gguf", "--free", "1GiB", "--host", "2GiB"}).exit_code, 2);
+}
+
+TEST_F(Offline, FitSaysWhatWouldMoveIt) {
+  const auto outcome = run_cli({"fit", "/models/m.gguf", "--free", "100GiB"});
+  EXPECT_THAT(outcome.out, testing::HasSubstr("longest context: 8192 tokens, all of it, needs "));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("most sequences: "));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("\nKV cache q8_0 "));
+  EXPECT_THAT(outcome.out, testing::HasSubstr("8192 tokens\n"));
 }
 
 TEST_F(Offline, SettingsApply) {

@@ -69,15 +69,6 @@ TEST(Convert, SettingsOfADraftThatNobodyMakesAreNull) {
   EXPECT_FALSE(config.spec_type || config.draft_model || config.mmproj || config.spec_draft_n_max);
 }
 
-TEST(Convert, AFitNamesAProjectorThatIsNotLoaded) {
-  model::ModelDescription model;
-  model.projectors = {"/models/mmproj-F16.gguf"};
-  const auto notes = make_fit(model, engine::LlamaCppConfig{}, {}, {}).notes;
-  ASSERT_EQ(notes.size(), 1U);
-  EXPECT_NE(notes.front().find("/models/mmproj-F16.gguf"), std::string::npos);
-  EXPECT_TRUE(make_fit(model, accompanied_llamacpp(), {}, {}).notes.empty());
-}
-
 TEST(Convert, EstimateSurvivesTheWayThroughJson) {
   using memory::Source;
   memory::Estimate estimate;
@@ -129,22 +120,6 @@ TEST(Convert, B7_MeasureWithAnUnknownPartIsIncompleteAndNullIsNotZero) {
   part.gpu.reset();
   EXPECT_FALSE(to_dto(part).complete);
   EXPECT_NE(json::encode(to_dto(part)).find("\"gpu_bytes\":null"), std::string::npos);
-}
-
-TEST(Convert, VerdictTurnsExactlyWhereNothingIsLeft) {
-  memory::Estimate estimate;
-  estimate.total = gib(5);
-  const model::ModelDescription model;
-  Budget budget;
-  budget.free_for_new_bytes = gib(5);
-  const auto fits = make_fit(model, engine::LlamaCppConfig{}, estimate, budget);
-  EXPECT_EQ(fits.verdict, "fits");
-  EXPECT_EQ(fits.left_bytes, Bytes{0});
-  EXPECT_EQ(fits.shortfall_bytes, Bytes{0});
-  budget.free_for_new_bytes = gib(5) - Bytes{1};
-  const auto short_by_one = make_fit(model, engine::LlamaCppConfig{}, estimate, budget);
-  EXPECT_EQ(short_by_one.verdict, "does_not_fit");
-  EXPECT_EQ(short_by_one.shortfall_bytes, Bytes{1});
 }
 
 }  // namespace
