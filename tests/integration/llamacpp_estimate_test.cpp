@@ -1,5 +1,6 @@
 // Estimates against what a real llama-server says in its log: models of every kind of layers, with random weights.
 #include "core/engine/engine.h"
+#include "core/engine/request.h"
 #include "core/memory/estimate.h"
 #include "core/model/gguf_description.h"
 #include "e2e/support/environment.h"
@@ -34,8 +35,13 @@ const std::set<std::string, std::less<>>& flags() {
   return kFlags;
 }
 
-/// The log of a start, up to the moment when it serves.
-std::string log_of_start(const fs::path& model, const engine::LlamaCppConfig& config) {
+/// The log of a start, up to the moment when it serves or has ended.
+struct Start {
+  std::string log;
+  bool serves = false;
+};
+
+Start start(const fs::path& model, const engine::LlamaCppConfig& config) {
   const auto command = engine::make_command({.executable = llama_server(),
                                              .model_path = model,
                                              .served_name = "test",
@@ -49,8 +55,19 @@ std::string log_of_start(const fs::path& model, const engine::LlamaCppConfig& co
     serves = log().find("listening on http") != std::string::npos;
     return serves || server.wait(std::chrono::milliseconds{0});
   });
-  EXPECT_TRUE(serves) << log();
-  return log();
+  return {.log = log(), .serves = serves};
+}
+
+std::string log_of_start(const fs::path& model, const engine::LlamaCppConfig& config) {
+  auto started = start(model, config);
+  EXPECT_TRUE(started.serves) << started.log;
+  return std::move(started.log);
+}
+
+std::string log_until_it_ends(const fs::path& model, const engine::LlamaCppConfig& config) {
+  auto started = start(model, config);
+  EXPECT_FALSE(started.serves) << started.log;
+  return std::move(started.log);
 }
 
 engine::EngineAccounting accounting_of(const std::string& log) {
@@ -123,6 +140,19 @@ void expect_equal(const char* part, Bytes estimated, Bytes logged) {
       << part;
 }
 
+engine::EngineAccounting expect_log_says(const memory::Estimate& estimate, Bytes headers, const std::string& log) {
+  auto logged = accounting_of(log);
+  EXPECT_TRUE(logged.weights && logged.compute && logged.output) << log;
+  if (!logged.weights || !logged.compute || !logged.output) return logged;
+  expect_equal("weights", estimate.part("weights") - headers, *logged.weights);
+  expect_equal("kv", estimate.part("kv"), logged.kv.value_or(Bytes{}));
+  expect_equal("state", estimate.part("state"), logged.state.value_or(Bytes{}));
+  const auto buffers = *logged.compute + *logged.output;
+  EXPECT_GE(estimate.part("activations") + kib(32), buffers);  // four rounded lines
+  EXPECT_LE(estimate.part("activations"), buffers + mib(128));
+  return logged;
+}
+
 class LlamaCppLive : public ::testing::TestWithParam<testing::TinySubject> {};
 
 TEST_P(LlamaCppLive, E2_E3_E4_E5_TheLogSaysWhatWasEstimated) {
@@ -148,18 +178,12 @@ TEST_P(LlamaCppLive, E2_E3_E4_E5_TheLogSaysWhatWasEstimated) {
         SCOPED_TRACE(fmt::format("-c {} -np {} {}", ctx_size, parallel, type == CacheType::f16 ? "f16" : "q8_0"));
         const auto estimate = memory::estimate_llamacpp(file.description, config, {}, Placement::cpu);
         ASSERT_TRUE(estimate) << estimate.error().message;
-        const auto logged = accounting_of(log_of_start(path, config));
-        ASSERT_TRUE(logged.weights && logged.compute && logged.output);
-        expect_equal("weights", estimate->part("weights") - file.header, *logged.weights);
-        expect_equal("kv", estimate->part("kv"), logged.kv.value_or(Bytes{}));
-        expect_equal("state", estimate->part("state"), logged.state.value_or(Bytes{}));
-        const auto buffers = *logged.compute + *logged.output;
-        EXPECT_GE(estimate->part("activations") + kib(16), buffers);  // two rounded lines
-        EXPECT_LE(estimate->part("activations"), buffers + mib(128));
+        const auto logged = expect_log_says(*estimate, file.header, log_of_start(path, config));
+        const auto buffers = logged.compute.value_or(Bytes{}) + logged.output.value_or(Bytes{});
         const auto add = [&](const char* quantity, Bytes estimated, Bytes in_log) {
           table.push_back(accuracy_row(file, GetParam().name, config, quantity, estimated, in_log));
         };
-        add("weights", estimate->part("weights") - file.header, *logged.weights);
+        add("weights", estimate->part("weights") - file.header, logged.weights.value_or(Bytes{}));
         add("kv", estimate->part("kv"), logged.kv.value_or(Bytes{}));
         add("state", estimate->part("state"), logged.state.value_or(Bytes{}));
         add("compute_and_output", estimate->part("activations"), buffers);
@@ -167,6 +191,94 @@ TEST_P(LlamaCppLive, E2_E3_E4_E5_TheLogSaysWhatWasEstimated) {
     }
   }
   testing::write_accuracy_rows("llama-server-" + GetParam().name, table);
+}
+
+/// Settings under which speculation is tried: slots with caches of their own and with one pool, and two cache types.
+std::vector<engine::LlamaCppConfig> speculating_configs(engine::SpecType type) {
+  std::vector<engine::LlamaCppConfig> configs;
+  for (const std::int64_t parallel : {1, 3}) {
+    for (const auto cache_type : {CacheType::f16, CacheType::q8_0}) {
+      const bool other = cache_type == CacheType::q8_0;
+      configs.push_back({.ctx_size = 5000,
+                         .parallel = parallel,
+                         .kv_unified = other,
+                         .flash_attn = engine::FlashAttention::on,
+                         .cache_ram_mib = 0,
+                         .spec_type = type,
+                         .spec_draft_n_max = other ? 1 : 3,
+                         .cache_type_k_draft = cache_type,
+                         .cache_type_v_draft = cache_type});
+    }
+  }
+  return configs;
+}
+
+TEST(LlamaCppLiveSpeculation, E2_E3_E4_E5_TheLogOfADraftModelSaysWhatWasEstimated) {
+  ASSERT_TRUE(fs::exists(llama_server())) << "DGXMM_LLAMA_SERVER does not name a llama-server: run ./dev test";
+  const e2e::TempDir folder;
+  const auto small_path = folder.path() / "small.gguf";
+  testing::tiny_llama(600).write(small_path);  // within the 128 tokens that vocabularies may differ by
+  const auto small = describe(small_path);
+  const std::vector<testing::TinySubject> targets{{"qwen35", [] { return testing::tiny_qwen35(); }},
+                                                  {"gemma3", testing::tiny_gemma3}};
+  for (const auto& target : targets) {
+    const auto path = folder.path() / (target.name + ".gguf");
+    target.make().write(path);
+    const auto file = describe(path);
+    for (auto config : speculating_configs(engine::SpecType::draft_simple)) {
+      SCOPED_TRACE(fmt::format("{}: {}", target.name, engine::configuration_key(config)));
+      config.draft_model = small_path;
+      const auto estimate = memory::estimate_llamacpp(file.description, config, {}, Placement::cpu,
+                                                      {.draft = small.description, .projector = {}});
+      ASSERT_TRUE(estimate) << estimate.error().message;
+      const auto log = log_of_start(path, config);
+      EXPECT_NE(log.find("adding speculative implementation 'draft-simple'"), std::string::npos) << log;
+      expect_log_says(*estimate, file.header + small.header, log);
+    }
+  }
+}
+
+class LlamaCppLiveMtp : public ::testing::TestWithParam<testing::TinySubject> {};
+
+TEST_P(LlamaCppLiveMtp, E2_E3_E4_E5_TheLogOfDraftMtpSaysWhatWasEstimated) {
+  ASSERT_TRUE(fs::exists(llama_server())) << "DGXMM_LLAMA_SERVER does not name a llama-server: run ./dev test";
+  const e2e::TempDir folder;
+  const auto path = folder.path() / "mtp.gguf";
+  GetParam().make().write(path);
+  const auto file = describe(path);
+  for (const auto& config : speculating_configs(engine::SpecType::draft_mtp)) {
+    SCOPED_TRACE(engine::configuration_key(config));
+    const auto estimate = memory::estimate_llamacpp(file.description, config, {}, Placement::cpu);
+    ASSERT_TRUE(estimate) << estimate.error().message;
+    const auto log = log_of_start(path, config);
+    EXPECT_NE(log.find("adding speculative implementation 'draft-mtp'"), std::string::npos) << log;
+    expect_log_says(*estimate, file.header, log);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LlamaCppLiveMtp,
+                         ::testing::Values(testing::TinySubject{"qwen35", [] { return testing::tiny_qwen35(1); }},
+                                           testing::TinySubject{"qwen35moe",
+                                                                [] { return testing::tiny_qwen35(1, true); }}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(LlamaCppLiveSpeculation, WhatIsRefusedIsRefusedByTheServerToo) {
+  ASSERT_TRUE(fs::exists(llama_server())) << "DGXMM_LLAMA_SERVER does not name a llama-server: run ./dev test";
+  const e2e::TempDir folder;
+  const auto path = folder.path() / "without.gguf";
+  testing::tiny_qwen35().write(path);
+  const auto large_path = folder.path() / "large.gguf";
+  testing::tiny_llama(512 + 129).write(large_path);
+  const engine::LlamaCppConfig mtp{.ctx_size = 1024, .parallel = 1, .spec_type = engine::SpecType::draft_mtp};
+  EXPECT_FALSE(memory::estimate_llamacpp(describe(path).description, mtp, {}, Placement::cpu));
+  EXPECT_NE(log_until_it_ends(path, mtp).find("failed to create MTP context"), std::string::npos);
+
+  engine::LlamaCppConfig draft{.ctx_size = 1024, .parallel = 1, .spec_type = engine::SpecType::draft_simple};
+  draft.draft_model = large_path;
+  EXPECT_FALSE(memory::estimate_llamacpp(describe(path).description, draft, {}, Placement::cpu,
+                                         {.draft = describe(large_path).description, .projector = {}}));
+  const auto log = log_of_start(path, draft);  // it serves without drafting
+  EXPECT_NE(log.find("the target and draft vocabs are not compatible"), std::string::npos) << log;
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, LlamaCppLive, ::testing::ValuesIn(testing::tiny_subjects()),

@@ -11,6 +11,9 @@ enum class EngineKind { llamacpp, vllm };
 /// The cache types that llama-server accepts for -ctk and -ctv.
 enum class CacheType { f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl };
 
+/// Far more tokens than anyone drafts at once; some models keep as many older copies of their state.
+inline constexpr std::int64_t kMostDrafted = 63;
+
 enum class FlashAttention { automatic, on, off };
 
 /// --spec-type: who drafts the tokens that the model then checks together.

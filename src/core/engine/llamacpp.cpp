@@ -12,11 +12,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <system_error>
 #include <tuple>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace dgxmm::engine {
 namespace {
@@ -131,6 +133,7 @@ constexpr std::array kFailureMarks{
     FailureMark{"does not divide n_embd_head", Cause::bad_option},
     FailureMark{"model does not support different K", Cause::bad_option},
     FailureMark{"n_seq_max must be", Cause::bad_option},
+    FailureMark{"failed to create MTP context", Cause::bad_option},
     FailureMark{"invalid magic characters", Cause::bad_model_file},
     FailureMark{"failed to open GGUF file", Cause::bad_model_file},
     FailureMark{"error loading model:", Cause::bad_model_file},
@@ -262,6 +265,33 @@ class LlamaCppLogReader final : public LogReader {
 
 }  // namespace
 
+namespace {
+
+/// What drafts tokens, by the names that this build has for it; those of the current build come first.
+std::vector<std::string> draft_arguments(const LlamaCppConfig& config, const LaunchSpec& spec) {
+  if (config.spec_type == SpecType::none) return {};
+  std::vector<std::string> arguments;
+  const auto add = [&](std::initializer_list<std::string_view> names, std::string_view value) {
+    const auto known = std::ranges::find_if(names, [&](auto name) { return spec.supported_flags.contains(name); });
+    if (known == names.end() && !spec.supported_flags.empty()) return;
+    arguments.emplace_back(known == names.end() ? *names.begin() : *known);
+    arguments.emplace_back(value);
+  };
+  // A build without --spec-type drafts with whatever draft model it is given, and has to refuse draft-mtp.
+  if (config.spec_type == SpecType::draft_mtp || spec.supported_flags.empty() ||
+      spec.supported_flags.contains("--spec-type")) {
+    arguments = {"--spec-type", std::string{name_of(config.spec_type)}};
+  }
+  if (!config.draft_model.empty()) add({"--spec-draft-model", "--model-draft"}, config.draft_model);
+  // Current builds still name --draft-max, only to say that it is gone.
+  add({"--spec-draft-n-max", "--draft-max"}, std::to_string(config.spec_draft_n_max));
+  add({"--spec-draft-type-k", "--cache-type-k-draft"}, name_of(config.cache_type_k_draft));
+  add({"--spec-draft-type-v", "--cache-type-v-draft"}, name_of(config.cache_type_v_draft));
+  return arguments;
+}
+
+}  // namespace
+
 Command make_llamacpp_command(const LaunchSpec& spec) {
   const auto& config = std::get<LlamaCppConfig>(spec.config);
   const auto knows = [&](std::string_view flag) {
@@ -302,6 +332,11 @@ Command make_llamacpp_command(const LaunchSpec& spec) {
   };
   add(config.kv_unified ? "--kv-unified" : "--no-kv-unified");
   if (config.swa_full) add("--swa-full");
+  for (auto& argument : draft_arguments(config, spec)) arguments.push_back(std::move(argument));
+  if (!config.mmproj.empty()) {
+    arguments.emplace_back("--mmproj");
+    arguments.emplace_back(config.mmproj);
+  }
   add("--cache-ram", std::to_string(config.cache_ram_mib));
   add("--ctx-checkpoints", std::to_string(kContextCheckpoints));
   // Weights belong where they are measured: in the engine's own memory, not in reclaimable page cache.

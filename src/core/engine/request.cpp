@@ -17,8 +17,6 @@ namespace {
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 /// llama.cpp pads a context to a multiple of this (src/llama-context.cpp).
 constexpr std::int64_t kLeastContext = 256;
-/// Far more than anyone drafts at once; some models keep as many older copies of their state.
-constexpr std::int64_t kMostDrafted = 255;
 
 std::unexpected<Error> bad_field(std::string_view field, std::string_view problem, std::string hint = {}) {
   return fail("bad_field", fmt::format("{}: {}", field, problem), std::move(hint), std::string{field});

@@ -3,12 +3,14 @@
 #include "core/model/layout.h"
 
 #include <string>
+#include <vector>
 
 namespace dgxmm::memory {
 
 /// What an engine's rules say; the names are given by `assemble`.
 struct Figures {
   Part weights, kv, state, activations, runtime;
+  std::vector<std::string> missing_fields = {};  ///< of what is loaded beside the model
 };
 
 /// E1: the six parts in their order, with the margin, the sum and the confidence.

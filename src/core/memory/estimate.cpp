@@ -39,13 +39,15 @@ Estimate assemble(const model::ModelDescription& model, Figures figures) {
   figures.runtime.name = "runtime";
   const Bytes guessed = figures.kv.size + figures.state.size + figures.activations.size;
 
+  auto missing_fields = model.missing_fields;
+  missing_fields.insert(missing_fields.end(), figures.missing_fields.begin(), figures.missing_fields.end());
   Estimate estimate;
   estimate.parts = {std::move(figures.weights),     std::move(figures.kv),      std::move(figures.state),
-                    std::move(figures.activations), std::move(figures.runtime), margin(model.missing_fields, guessed)};
+                    std::move(figures.activations), std::move(figures.runtime), margin(missing_fields, guessed)};
   for (const auto& part : estimate.parts) estimate.formula += part.size;
   estimate.total = estimate.formula;
-  estimate.missing_fields = model.missing_fields;
-  estimate.confidence = model.missing_fields.empty() ? Confidence::estimated : Confidence::low;  // E8
+  estimate.confidence = missing_fields.empty() ? Confidence::estimated : Confidence::low;  // E8
+  estimate.missing_fields = std::move(missing_fields);
   estimate.total_source = "sum of the parts";
   return estimate;
 }

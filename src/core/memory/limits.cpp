@@ -65,7 +65,8 @@ Result<void> check_countable(const model::ModelDescription& model) {
   if (!within(model.embedding_length, 1, kMaxWidth) || !within(model.vocabulary, 1, kMaxVocabulary) ||
       !within(model.layer_embedding_length, 0, kMaxWidth) || !within(model.hyper_connections, 0, kMaxHeads) ||
       (model.experts && !countable(*model.experts)) || model.weights.files < Bytes{} ||
-      model.weights.token_embedding < Bytes{}) {
+      model.weights.files > kMaxFiles || model.weights.token_embedding < Bytes{} ||
+      model.weights.token_embedding > kMaxFiles) {
     return refused("it has sizes that no model has");
   }
   return {};

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/bytes.h"
 #include "base/result.h"
 #include "core/model/layout.h"
 
@@ -17,6 +18,8 @@ inline constexpr std::int64_t kMaxHeads = std::int64_t{1} << 14;
 /// Elements of a recurrent state: x 4 bytes x layers x sequences stays below 2^62.
 inline constexpr std::int64_t kMaxState = std::int64_t{1} << 34;
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
+/// Of all files of a model.
+inline constexpr Bytes kMaxFiles{std::int64_t{1} << 56};
 
 /// Errors: `bad_configuration` naming the field.
 Result<void> check_setting(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most);

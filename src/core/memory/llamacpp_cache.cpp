@@ -77,22 +77,42 @@ constexpr auto kTrunkOnly =
     std::to_array<std::string_view>({"deepseek32", "dots3note", "glm-dsa", "hy_v3", "mimo2", "minimax-01", "qwen35",
                                      "qwen35moe", "qwen3next", "step35"});
 
+// Models whose context for drafting has cells for the layers of multi-token prediction alone; in that of others every
+// layer has them (llama_model::create_memory).
+constexpr auto kDraftsWithOwnCellsOnly =
+    std::to_array<std::string_view>({"bailingmoe3", "deepseek32", "deepseek4", "dots3note", "glm-dsa", "hy_v3", "mimo2",
+                                     "nemotron_h_moe", "qwen35", "qwen35moe", "qwen3next", "step35"});
+
 // Models that can keep older copies of their state (llama_model_n_rs_seq; since b9180).
 constexpr auto kRollBack = std::to_array<std::string_view>(
     {"bailingmoe3", "deepseek4", "lfm2", "lfm2moe", "nemotron_h", "nemotron_h_moe", "qwen35", "qwen35moe"});
 
+bool is_among(std::span<const std::string_view> architectures, const model::ModelDescription& model) {
+  return std::ranges::find(architectures, model.architecture) != architectures.end();
+}
+
+/// The layers that a context has memory for.
+std::vector<const model::Layer*> layers_of(const model::ModelDescription& model, const Context& context) {
+  const bool trunk = !context.is_mtp || !is_among(kDraftsWithOwnCellsOnly, model);
+  const bool nextn = context.is_mtp || !is_among(kTrunkOnly, model);
+  std::vector<const model::Layer*> layers;
+  for (const auto& layer : model.layers) {
+    if (trunk) layers.push_back(&layer);
+  }
+  for (const auto& layer : model.nextn_layers) {
+    if (nextn) layers.push_back(&layer);
+  }
+  return layers;
+}
+
 /// The attention layers that have cells of their own.
-std::vector<const model::Attention*> cached_layers(const model::ModelDescription& model) {
+std::vector<const model::Attention*> cached_layers(const model::ModelDescription& model, const Context& context) {
   std::vector<const model::Attention*> cached;
-  const auto add = [&](const std::vector<model::Layer>& layers) {
-    for (const auto& layer : layers) {
-      if (layer.attention && !layer.attention->shares_kv && layer.attention->kind != AttentionKind::bidirectional) {
-        cached.push_back(&*layer.attention);
-      }
+  for (const auto* layer : layers_of(model, context)) {
+    if (layer->attention && !layer->attention->shares_kv && layer->attention->kind != AttentionKind::bidirectional) {
+      cached.push_back(&*layer->attention);
     }
-  };
-  add(model.layers);
-  if (std::ranges::find(kTrunkOnly, model.architecture) == kTrunkOnly.end()) add(model.nextn_layers);
+  }
   return cached;
 }
 
@@ -177,12 +197,20 @@ std::int64_t compressor_elements(const model::Attention& layer) {
   return 0;
 }
 
-/// f32 elements of one slot.
-std::int64_t state_elements(const model::ModelDescription& model) {
+std::int64_t state_elements(const model::Layer& layer) {
   std::int64_t sum = 0;
-  for (const auto& layer : model.layers) {
-    if (layer.recurrent) sum += layer.recurrent->conv_elements + layer.recurrent->state_elements;
-    if (layer.attention && layer.attention->compress_ratio) sum += compressor_elements(*layer.attention);
+  if (layer.recurrent) sum += layer.recurrent->conv_elements + layer.recurrent->state_elements;
+  if (layer.attention && layer.attention->compress_ratio) sum += compressor_elements(*layer.attention);
+  return sum;
+}
+
+/// f32 elements of one slot. In the main context only the trunk has a state.
+std::int64_t state_elements(const model::ModelDescription& model, const Context& context) {
+  std::int64_t sum = 0;
+  if (context.is_mtp) {
+    for (const auto* layer : layers_of(model, context)) sum += state_elements(*layer);
+  } else {
+    for (const auto& layer : model.layers) sum += state_elements(layer);
   }
   return sum;
 }
@@ -247,8 +275,10 @@ Result<Context> resolve_context(const model::ModelDescription& model, const engi
   context.cells = rounded_up(part, kCellPadding);
   context.batch = std::min(config.ctx_size, config.batch);
   context.ubatch = std::min(context.batch, config.ubatch);
-  // llama-server asks for one row of logits a slot (since b9460).
-  context.output_rows = std::min(context.batch, context.sequences);
+  // llama-server asks for one row of logits a slot (since b9460), and one for each token that was drafted.
+  const auto drafted = config.spec_type == engine::SpecType::none ? 0 : config.spec_draft_n_max;
+  context.output_rows = std::min(context.batch, context.sequences * (1 + drafted));
+  if (config.spec_type == engine::SpecType::draft_mtp) context.rollback_states = drafted;
   context.flash_attention = uses_flash_attention(config, placement);
   return context;
 }
@@ -260,7 +290,7 @@ bool is_compressed(const model::ModelDescription& model) {
 
 Result<std::vector<Cache>> kv_caches(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
                                      const Context& context) {
-  const auto layers = cached_layers(model);
+  const auto layers = cached_layers(model, context);
   for (const auto* layer : layers) {
     if (auto ok = check_key_row(config.cache_type_k, layer->n_head_kv * layer->key_length); !ok)
       return fail(ok.error());
@@ -294,17 +324,18 @@ Result<std::vector<Cache>> kv_caches(const model::ModelDescription& model, const
   return caches;
 }
 
+bool rolls_back(const model::ModelDescription& model) { return is_among(kRollBack, model); }
+
 Bytes recurrent_state(const model::ModelDescription& model, const Context& context) {
-  const bool rolls_back = std::ranges::find(kRollBack, model.architecture) != kRollBack.end();
-  const auto copies = 1 + (rolls_back ? context.rollback_states : 0);
-  return Bytes{kF32 * state_elements(model)} * (context.sequences * copies);
+  const auto copies = 1 + (rolls_back(model) ? context.rollback_states : 0);
+  return Bytes{kF32 * state_elements(model, context)} * (context.sequences * copies);
 }
 
 Bytes checkpoint_size(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
                       const Context& context) {
-  Bytes size{kF32 * state_elements(model)};
+  Bytes size{kF32 * state_elements(model, context)};
   if (config.swa_full) return size;
-  for (const auto* layer : cached_layers(model)) {
+  for (const auto* layer : cached_layers(model, context)) {
     if (!layer->window) continue;
     Bytes cell = row_bytes(config.cache_type_k, layer->n_head_kv * layer->key_length);
     if (layer->keeps_values) cell += row_bytes(config.cache_type_v, layer->n_head_kv * layer->value_length);

@@ -22,6 +22,7 @@ struct Context {
   std::int64_t batch = 0;            ///< n_batch: tokens of one decode call
   std::int64_t ubatch = 0;           ///< n_ubatch: tokens that are computed at once
   bool flash_attention = false;
+  bool is_mtp = false;  ///< the second context of a model that drafts with its own layers
 
   friend bool operator==(const Context&, const Context&) = default;
 };
@@ -54,6 +55,9 @@ Result<Context> resolve_context(const model::ModelDescription& model, const engi
 /// Every KV cache that the context allocates. Errors: `bad_configuration`.
 Result<std::vector<Cache>> kv_caches(const model::ModelDescription& model, const engine::LlamaCppConfig& config,
                                      const Context& context);
+
+/// Is it one of the models that can keep older copies of their state, so that a draft can be taken back?
+bool rolls_back(const model::ModelDescription& model);
 
 /// Recurrent state of all layers and slots, always f32.
 Bytes recurrent_state(const model::ModelDescription& model, const Context& context);

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -180,6 +181,7 @@ void read_layers(HyperParameters& read, ModelDescription& model) {
 }
 
 void read_vocabulary(HyperParameters& read, const GgufHeader& header, ModelDescription& model) {
+  if (const auto* tokenizer = header.text("tokenizer.ggml.model")) model.tokenizer = *tokenizer;
   // A tokenizer in the file wins over vocab_size (src/llama-vocab.cpp).
   const auto* tokens = header.array("tokenizer.ggml.tokens");
   if (tokens != nullptr && tokens->count > 0) {
@@ -266,16 +268,35 @@ std::optional<Error> check_split(std::string_view path, std::span<const GgufPart
                  std::string{path}};
   }
   if (parts.size() == 1) return std::nullopt;
+  const auto mixed_up = [](const GgufPart& part, const std::string& what) {
+    return Error{"bad_model_file", fmt::format("{}: {}", printable(part.path), what),
+                 "files of different models may have been mixed up: download it again", part.path};
+  };
+  const auto* architecture = parts.front().header.text("general.architecture");
   std::uint64_t tensors = 0;
+  std::set<std::string_view> names;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto number = parts[i].header.integer("split.no");
+    const auto& header = parts[i].header;
+    const auto number = header.integer("split.no");
     if (!number || *number != static_cast<std::int64_t>(i)) {
-      return Error{"bad_model_file",
-                   fmt::format("{}: its name says part {} of {}, its split.no says {}", printable(parts[i].path), i + 1,
-                               parts.size(), number ? fmt::to_string(*number) : "nothing"),
-                   "files of different models may have been mixed up", parts[i].path};
+      return mixed_up(parts[i], fmt::format("its name says part {} of {}, its split.no says {}", i + 1, parts.size(),
+                                            number ? fmt::to_string(*number) : "nothing"));
     }
-    tensors += parts[i].header.tensors.size();
+    // Parts behind the first need not have any other key.
+    if (const auto own = header.integer("split.count"); own && static_cast<std::uint64_t>(*own) != parts.size()) {
+      return mixed_up(parts[i],
+                      fmt::format("its name says part {} of {}, its split.count says {}", i + 1, parts.size(), *own));
+    }
+    if (const auto* own = header.text("general.architecture");
+        own != nullptr && architecture != nullptr && *own != *architecture) {
+      return mixed_up(parts[i], fmt::format("its architecture is '{}', and that of {} is '{}'", printable(*own),
+                                            printable(parts.front().path), printable(*architecture)));
+    }
+    for (const auto& tensor : header.tensors) {
+      if (names.insert(tensor.name).second) continue;
+      return mixed_up(parts[i], fmt::format("the tensor {} is in an earlier part too", printable(tensor.name)));
+    }
+    tensors += header.tensors.size();
   }
   const auto claimed = parts.front().header.integer("split.tensors.count");
   if (claimed && static_cast<std::uint64_t>(*claimed) != tensors) {

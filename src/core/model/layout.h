@@ -118,6 +118,7 @@ struct ModelDescription {
   std::int64_t vocabulary = 0;
   std::int64_t training_context = 0;
   std::optional<Experts> experts;
+  std::string tokenizer;       ///< GGUF: `tokenizer.ggml.model`; empty = not known
   std::string kv_cache_dtype;  ///< what the checkpoint asks the cache to be, in vLLM's words; empty = nothing
   std::string weight_dtype;    ///< safetensors: `torch_dtype`; GGUF: the type most bytes have
 

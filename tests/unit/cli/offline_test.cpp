@@ -32,6 +32,7 @@ class OneModel final : public ports::ModelFiles {
     return description;
   }
   Result<model::Projector> describe_projector(const std::string& path) override {
+    if (path.ends_with("/mmproj.gguf")) return model::Projector{.path = path, .file = mib(50), .tensors = mib(49)};
     return fail("model_not_found", "there is no " + path, {}, path);
   }
   ports::Catalog scan(const std::vector<std::string>& folders) override {
@@ -133,6 +134,31 @@ TEST_F(Offline, FitSaysWhatWouldMoveIt) {
   EXPECT_THAT(outcome.out, testing::HasSubstr("most sequences: "));
   EXPECT_THAT(outcome.out, testing::HasSubstr("\nKV cache q8_0 "));
   EXPECT_THAT(outcome.out, testing::HasSubstr("8192 tokens\n"));
+}
+
+TEST_F(Offline, WhatIsLoadedBesideTheModelIsCounted) {
+  const auto total = [this](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"fit", "--json", "/models/m.gguf"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto outcome = run_cli(arguments);
+    const auto fit = from_json<dto::Fit>(outcome.out);
+    EXPECT_TRUE(fit) << outcome.out;
+    return fit ? fit->total_bytes : Bytes{};
+  };
+  const auto alone = total({});
+  EXPECT_GT(total({"--draft-model", "/small/m.gguf"}), alone + mib(100));
+  EXPECT_EQ(total({"--mmproj", "/models/mmproj.gguf"}), alone + mib(50) + mib(512));
+  EXPECT_EQ(total({"--mmproj", "none"}), alone);
+}
+
+TEST_F(Offline, AMissingCompanionIsNamedWithItsField) {
+  const auto draft = run_cli({"fit", "/models/m.gguf", "--draft-model", "/models/none.gguf"});
+  EXPECT_EQ(draft.exit_code, 1);
+  EXPECT_NE(draft.err.find("error: draft_model: there is no /models/none.gguf"), std::string::npos) << draft.err;
+  const auto projector = run_cli({"fit", "/models/m.gguf", "--mmproj", "/models/none.gguf"});
+  EXPECT_EQ(projector.exit_code, 1);
+  EXPECT_NE(projector.err.find("error: mmproj: there is no /models/none.gguf"), std::string::npos) << projector.err;
+  EXPECT_EQ(run_cli({"fit", "/models/m.gguf", "--spec-type", "draft-mtp"}).exit_code, 2);
 }
 
 TEST_F(Offline, SettingsApply) {

@@ -186,6 +186,33 @@ TEST_F(ModelFiles, AProjectorIsToldFromAModel) {
   EXPECT_THAT(message(at("mmproj.gguf")), HasSubstr("this is a projector, not a model"));
 }
 
+TEST_F(ModelFiles, AProjectorIsDescribedAndAnythingElseIsRefusedAsOne) {
+  GgufWriter projector;
+  projector.key_text("general.architecture", "clip").tensor("a", GgmlType::f32, {8});
+  projector.write(at("mmproj.gguf"));
+  const auto described = models_.describe_projector(at("mmproj.gguf"));
+  ASSERT_TRUE(described) << described.error().message;
+  EXPECT_EQ(described->path, at("mmproj.gguf"));
+  EXPECT_EQ(described->tensors, Bytes{32});
+
+  testing::write_dense_gguf(at("m.gguf"));
+  testing::write_text(at("text.gguf"), "no model at all");
+  EXPECT_EQ(models_.describe_projector(at("m.gguf")).error().code, "bad_model_file");
+  EXPECT_EQ(models_.describe_projector(at("no.gguf")).error().code, "model_not_found");
+  EXPECT_FALSE(models_.describe_projector(at("text.gguf")));
+  EXPECT_FALSE(models_.describe_projector(root_.string()));
+}
+
+TEST_F(ModelFiles, AProjectorBesideAModelIsNamedByTheModel) {
+  testing::write_dense_gguf(at("m.gguf"));
+  EXPECT_THAT(models_.describe(at("m.gguf"))->projectors, ::testing::IsEmpty());
+  GgufWriter projector;
+  projector.key_text("general.architecture", "clip").tensor("a", GgmlType::f32, {8});
+  projector.write(at("m-mmproj-F16.gguf"));
+  testing::write_dense_gguf(at("mmproj-only-by-name.gguf"));
+  EXPECT_THAT(models_.describe(at("m.gguf"))->projectors, ::testing::ElementsAre(at("m-mmproj-F16.gguf")));
+}
+
 TEST_F(ModelFiles, AnEmptyFolderHoldsNoModel) {
   EXPECT_EQ(code(root_.string()), "model_not_found");
   testing::write_text(at("adapter_config.json"), "{}");

@@ -293,6 +293,42 @@ TEST(Deploy, ModelIsFoundByItsNameInTheCatalog) {
   EXPECT_EQ(daemon.request("POST", "/api/v1/deployments", R"({"model": "/none.gguf"})").status, 404);
 }
 
+TEST(Deploy, C7_WhatIsLoadedBesideTheModelIsReservedStartedAndLearnedApart) {
+  World world;
+  world.models.projectors["/models/mmproj.gguf"] = {
+      .path = "/models/mmproj.gguf", .file = gib(1), .tensors = gib(1), .fingerprint = {.digest = "eyes"}};
+  Daemon daemon{world};
+  const auto alone = daemon.deploy();
+  const auto draft = daemon.deploy(R"("model": "/models/a.gguf", "draft_model": "/models/b.gguf")");
+  EXPECT_GT(daemon.at(draft).reserved(), daemon.at(alone).reserved() + gib(4));
+  EXPECT_NE(daemon.at(draft).fingerprint, daemon.at(alone).fingerprint);
+  const auto& config = std::get<engine::LlamaCppConfig>(daemon.at(draft).config);
+  EXPECT_EQ(config.draft_model, "/models/b.gguf");
+  EXPECT_EQ(config.spec_type, engine::SpecType::draft_simple);
+  const auto eyes = daemon.deploy(R"("model": "/models/a.gguf", "mmproj": "/models/mmproj.gguf")");
+  EXPECT_EQ(daemon.at(eyes).reserved() - daemon.at(alone).reserved(), gib(3)) << "itself and twice that for buffers";
+  EXPECT_NE(daemon.at(eyes).fingerprint, daemon.at(alone).fingerprint);
+}
+
+TEST(Deploy, ACompanionThatIsNotThereIsNamedWithItsField) {
+  World world;
+  Daemon daemon{world};
+  const auto where = [&](const std::string& members) {
+    const auto answer =
+        daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf", )" + members + "}");
+    EXPECT_GE(answer.status, 400);
+    return member(answer, "where");
+  };
+  EXPECT_EQ(where(R"("draft_model": "/models/none.gguf")"), "draft_model");
+  EXPECT_EQ(where(R"("draft_model": "none")"), "draft_model");
+  EXPECT_EQ(where(R"("draft_model": "models/b.gguf")"), "draft_model");
+  EXPECT_EQ(where(R"("draft_model": "")"), "draft_model");
+  EXPECT_EQ(where(R"("mmproj": "/models/none.gguf")"), "mmproj");
+  EXPECT_EQ(where(R"("mmproj": "mmproj.gguf")"), "mmproj");
+  EXPECT_EQ(where(R"("spec_type": "draft-mtp")"), "spec_type") << "the model has no such layers";
+  EXPECT_TRUE(daemon.service->table.all().empty());
+}
+
 TEST(Deploy, RequestThatArrivesWhileTheDaemonStopsStartsNothing) {
   World world;
   Daemon daemon{world};

@@ -80,8 +80,56 @@ TEST(LlamaCppCommand, AnOlderBuildGetsOnlyFlagsThatItKnows) {
   }
 }
 
-TEST(LlamaCppCommand, TheRecordedBuildKnowsEveryFlagThatItGets) {
+LaunchSpec drafting_spec() {
   auto spec = llama_spec();
+  auto& config = std::get<LlamaCppConfig>(spec.config);
+  config.spec_type = SpecType::draft_simple;
+  config.draft_model = "/models/small.gguf";
+  config.spec_draft_n_max = 5;
+  config.cache_type_k_draft = CacheType::q8_0;
+  config.mmproj = "/models/mmproj.gguf";
+  return spec;
+}
+
+TEST(LlamaCppCommand, WhatIsLoadedBesideTheModelIsWrittenOut) {
+  const auto command = make_command(drafting_spec());
+  // Without its type the server loads a draft model and does not use it.
+  EXPECT_EQ(value_of(command, "--spec-type"), "draft-simple");
+  EXPECT_EQ(value_of(command, "--spec-draft-model"), "/models/small.gguf");
+  EXPECT_EQ(value_of(command, "--spec-draft-n-max"), "5");
+  EXPECT_EQ(value_of(command, "--spec-draft-type-k"), "q8_0");
+  EXPECT_EQ(value_of(command, "--spec-draft-type-v"), "f16");
+  EXPECT_EQ(value_of(command, "--mmproj"), "/models/mmproj.gguf");
+
+  auto mtp = drafting_spec();
+  auto& config = std::get<LlamaCppConfig>(mtp.config);
+  config.spec_type = SpecType::draft_mtp;
+  config.draft_model.clear();
+  EXPECT_EQ(value_of(make_command(mtp), "--spec-type"), "draft-mtp");
+  EXPECT_THAT(make_command(mtp).arguments, Not(Contains("--spec-draft-model")));
+
+  for (const auto& argument : make_command(llama_spec()).arguments) {
+    EXPECT_FALSE(argument.starts_with("--spec") || argument == "--mmproj") << argument;
+  }
+}
+
+TEST(LlamaCppCommand, AnOlderBuildGetsTheOlderNamesOfADraft) {
+  auto spec = drafting_spec();
+  spec.supported_flags = {"--model", "--model-draft", "--draft-max", "--cache-type-k-draft", "--mmproj"};
+  const auto command = make_command(spec);
+  EXPECT_EQ(value_of(command, "--model-draft"), "/models/small.gguf");
+  EXPECT_EQ(value_of(command, "--draft-max"), "5");
+  EXPECT_EQ(value_of(command, "--cache-type-k-draft"), "q8_0");
+  for (const auto* flag : {"--spec-type", "--spec-draft-model", "--spec-draft-type-v", "--cache-type-v-draft"}) {
+    EXPECT_THAT(command.arguments, Not(Contains(flag)));
+  }
+  // It has to refuse what it cannot do, not to serve without.
+  std::get<LlamaCppConfig>(spec.config).spec_type = SpecType::draft_mtp;
+  EXPECT_EQ(value_of(make_command(spec), "--spec-type"), "draft-mtp");
+}
+
+TEST(LlamaCppCommand, TheRecordedBuildKnowsEveryFlagThatItGets) {
+  auto spec = drafting_spec();
   std::get<LlamaCppConfig>(spec.config).swa_full = true;
   spec.supported_flags = parse_help_flags(recording("llama-server-0.7-b11669-help.txt"));
   const auto command = make_command(spec);

@@ -42,6 +42,41 @@ TEST(LlamaCppLog, C2_ARealStartIsAccountedByKindAndPlace) {
   EXPECT_FALSE(reader->failure());
 }
 
+TEST(LlamaCppLog, C2_ADraftModelAndItsContextAddUp) {
+  const auto reader = read(recording("llama-server-0.7-b11669-draft.log"));
+  const auto accounting = reader->accounting();
+  ASSERT_TRUE(accounting);
+  EXPECT_EQ(accounting->weights, printed_mib(92.10) * 2);
+  EXPECT_EQ(accounting->kv, printed_mib(45.00) + printed_mib(23.91));
+  EXPECT_EQ(accounting->compute, printed_mib(15.64) + printed_mib(15.67));
+  EXPECT_EQ(accounting->output, printed_mib(0.38) * 2);
+  EXPECT_EQ(reader->progress(), Progress{"serving"});
+  EXPECT_FALSE(reader->failure());
+}
+
+TEST(LlamaCppLog, C2_TheContextOfDraftMtpAddsUpAndItsSecondReservationReplacesItsFirst) {
+  const auto reader = read(recording("llama-server-0.7-b11669-mtp.log"));
+  const auto accounting = reader->accounting();
+  ASSERT_TRUE(accounting);
+  EXPECT_EQ(accounting->weights, printed_mib(7.06));
+  EXPECT_EQ(accounting->kv, printed_mib(4.25) + printed_mib(3.06));
+  EXPECT_EQ(accounting->state, printed_mib(0.89));
+  EXPECT_EQ(accounting->compute, printed_mib(7.30) + printed_mib(6.53));
+  EXPECT_FALSE(reader->failure());
+}
+
+TEST(LlamaCppLog, ADraftThatCannotBeMadeIsTold) {
+  const auto failure =
+      read(
+          "0.00.579.940 I common_speculative_init_result: creating MTP draft context against the target model '/m.gguf'\n"
+          "0.00.581.047 E common_speculative_init_result: failed to create MTP context\n"
+          "0.00.585.624 E srv  llama_server: exiting due to model loading error\n")
+          ->failure();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->code, "bad_option");
+  EXPECT_THAT(failure->message, HasSubstr("failed to create MTP context"));
+}
+
 TEST(LlamaCppLog, MappedWeightsAreHostMemory) {
   const auto accounting = read(recording("llama-server-0.7-b11669-mmap.log"))->accounting();
   ASSERT_TRUE(accounting);

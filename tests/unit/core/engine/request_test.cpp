@@ -188,7 +188,7 @@ TEST(Resolve, SettingsOfADraftThatContradictEachOtherNameTheField) {
   EXPECT_EQ(refused({.flash_attn = "off", .spec_type = "draft-mtp", .cache_type_v_draft = "q8_0"}, gguf()),
             "flash_attn");
   for (const std::int64_t value :
-       {std::int64_t{0}, std::int64_t{-1}, std::int64_t{256}, std::numeric_limits<std::int64_t>::min(),
+       {std::int64_t{0}, std::int64_t{-1}, std::int64_t{64}, std::numeric_limits<std::int64_t>::min(),
         std::numeric_limits<std::int64_t>::max()}) {
     EXPECT_EQ(refused({.spec_type = "draft-mtp", .spec_draft_n_max = value}, gguf()), "spec_draft_n_max");
   }

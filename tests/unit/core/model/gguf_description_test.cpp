@@ -388,5 +388,68 @@ TEST(GgufDescription, G12_PartsThatDoNotBelongTogetherAreRefused) {
   EXPECT_NE(message(alone).find("one of 2 files"), std::string::npos) << message(alone);
 }
 
+TEST(GgufDescription, G12_AForeignPartIsNamed) {
+  const auto with_second = [](const std::function<void(GgufWriter&)>& write) {
+    auto parts = split();
+    GgufWriter second;
+    second.key_u16("split.no", 1);
+    write(second);
+    parts[1] = part_of(second, "m-00002-of-00002.gguf");
+    return message(describe_gguf("m", "m", parts));
+  };
+  const auto add_tensors = [](GgufWriter& w) {
+    w.tensor("blk.0.attn_q.weight", GgmlType::f16, {64, 64}).tensor("output.weight", GgmlType::f16, {64, 100});
+  };
+  EXPECT_EQ(with_second(add_tensors), "ok") << "only split.no is needed";
+  EXPECT_EQ(with_second([&](auto& w) {
+              w.key_u16("split.count", 5);
+              add_tensors(w);
+            }),
+            "m-00002-of-00002.gguf: its name says part 2 of 2, its split.count says 5");
+  EXPECT_EQ(with_second([&](auto& w) {
+              w.key_text("general.architecture", "qwen3");
+              add_tensors(w);
+            }),
+            "m-00002-of-00002.gguf: its architecture is 'qwen3', and that of m-00001-of-00002.gguf is 'llama'");
+  EXPECT_EQ(with_second([](auto& w) {
+              w.tensor("token_embd.weight", GgmlType::f16, {64, 64}).tensor("output.weight", GgmlType::f16, {64, 100});
+            }),
+            "m-00002-of-00002.gguf: the tensor token_embd.weight is in an earlier part too");
+}
+
+TEST(Projector, IsDescribedByItsTensorsAndToldFromAModel) {
+  GgufWriter writer;
+  writer.key_text("general.architecture", "clip").tensor("v.patch_embd.weight", GgmlType::f32, {64, 64});
+  const auto projector = describe_projector(part_of(writer, "mmproj.gguf"));
+  ASSERT_TRUE(projector) << projector.error().message;
+  EXPECT_EQ(projector->path, "mmproj.gguf");
+  EXPECT_EQ(projector->tensors, Bytes{64 * 64 * 4});
+  EXPECT_GT(projector->file, projector->tensors);
+  EXPECT_FALSE(projector->fingerprint.digest.empty());
+
+  GgufWriter model;
+  model.key_text("general.architecture", "llama").tensor("a", GgmlType::f32, {8});
+  const auto refused = describe_projector(part_of(model, "llama.gguf"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "bad_model_file");
+  EXPECT_EQ(refused.error().message, "llama.gguf: this is no projector: its general.architecture is llama, not clip");
+  GgufWriter bare;
+  bare.tensor("a", GgmlType::f32, {8});
+  EXPECT_FALSE(describe_projector(part_of(bare, "bare.gguf")));
+}
+
+TEST(Companions, C7_TheFingerprintTellsWhatIsLoadedBesideTheModel) {
+  const ModelDescription model{.fingerprint = {.digest = "m"}};
+  const ModelDescription draft{.fingerprint = {.digest = "d"}};
+  const Projector projector{.fingerprint = {.digest = "d"}};
+  EXPECT_EQ(fingerprint_of(model, {}), model.fingerprint);
+  const auto with_draft = fingerprint_of(model, {.draft = draft, .projector = {}});
+  const auto with_projector = fingerprint_of(model, {.draft = {}, .projector = projector});
+  EXPECT_NE(with_draft, model.fingerprint);
+  EXPECT_NE(with_draft, with_projector);
+  EXPECT_NE(with_draft, fingerprint_of(draft, {.draft = model, .projector = {}}));
+  EXPECT_EQ(with_draft, fingerprint_of(model, {.draft = draft, .projector = {}}));
+}
+
 }  // namespace
 }  // namespace dgxmm::model
