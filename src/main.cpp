@@ -51,8 +51,9 @@ std::string instance_prefix(const std::filesystem::path& state_dir) {
 
 /// What starts but cannot do its work yet; it may come later, so it is no error.
 void warn_of_missing_parts(const settings::Settings& settings) {
-  for (const auto& folder : settings.model_folders) {
-    if (const auto problem = modelfs::folder_problem(folder)) log::warning("model folder {}", *problem);
+  for (const auto& folder : settings.searched_folders()) {
+    const auto problem = modelfs::folder_problem(folder.path);
+    if (problem && !folder.may_be_missing) log::warning("model folder {}", *problem);
   }
   if (!system::program_exists(settings.llama_server)) {
     log::warning("the engine {} is not there: models can be estimated, but not started; set `llama_server`",

@@ -46,7 +46,11 @@ Result<settings::Settings> load_settings(const Invocation& invocation, Console& 
   append(assignments, settings_file::read_environment());
   if (const auto* serve = std::get_if<ServeCommand>(&invocation.command)) append(assignments, serve->assignments);
   if (const auto& token = invocation.global.token) assignments.push_back({"token", {*token}, "--token"});
-  return settings::apply(assignments);
+  auto settings = settings::apply(assignments);
+  if (settings && settings->hugging_face_cache == settings::kAutomatic) {
+    settings->hugging_face_cache = settings_file::default_hugging_face_cache();
+  }
+  return settings;
 }
 
 Result<settings::ListenAddress> daemon_address(const GlobalOptions& global, const settings::Settings& settings) {

@@ -3,31 +3,20 @@
 #include "app/dto/convert.h"
 #include "core/memory/budget.h"
 #include "core/memory/estimate.h"
+#include "core/model/catalog.h"
 #include "ports/companions.h"
 
-#include <fmt/format.h>
-
 #include <memory>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace dgxmm::cli {
 namespace {
 
 Result<std::string> path_of(ports::ModelFiles& files, const settings::Settings& settings, const std::string& model,
-                            const std::string& field) {
-  if (model.find('/') != std::string::npos) return model;
-  std::vector<std::string> paths;
-  for (const auto& entry : files.scan(settings.model_folders).models) {
-    if (entry.name == model) paths.push_back(entry.path);
-  }
-  if (paths.size() == 1) return paths.front();
-  if (paths.size() > 1) {
-    return fail("model_ambiguous", fmt::format("there are {} models named '{}'", paths.size(), model),
-                fmt::format("give the path, for example {}", paths.front()), field);
-  }
-  return fail("model_not_found", fmt::format("there is no model '{}', here or in the model folders", model),
-              "give the path of a GGUF file or of a model folder, or set `model_folders`", field);
+                            std::string_view field) {
+  if (model.find('/') != std::string::npos && !model::is_repository_name(model)) return model;
+  return model::find_model(files.scan(settings.searched_folders()), model, field);
 }
 
 /// One model with the request's settings.
@@ -54,7 +43,7 @@ std::vector<dto::SizedModel> other_quantizations(ports::ModelFiles& files, const
                                                  memory::Placement placement) {
   std::vector<dto::SizedModel> others;
   if (asked.model->base_model.empty()) return others;
-  for (const auto& entry : files.scan(settings.model_folders).models) {
+  for (const auto& entry : files.scan(settings.searched_folders()).models) {
     const bool same_model = entry.base_model == asked.model->base_model && entry.path != asked.model->path;
     if (!same_model || !entry.problem.empty() || entry.format != asked.model->format) continue;
     auto other = size_up(files, settings, request, entry.path, placement);

@@ -3,6 +3,7 @@
 #include "base/masking.h"
 #include "cli/format.h"
 #include "cli/table.h"
+#include "core/model/catalog.h"
 
 #include <fmt/format.h>
 
@@ -30,7 +31,8 @@ void print_problem(Console& console, const dto::Problem& problem) {
 
 std::string whole_path(const std::string& argument) {
   std::error_code error;
-  const bool is_path = argument.find('/') != std::string::npos || std::filesystem::exists(argument, error);
+  const bool is_path = std::filesystem::exists(argument, error) ||
+                       (argument.find('/') != std::string::npos && !model::is_repository_name(argument));
   if (!is_path) return argument;
   const auto absolute = std::filesystem::absolute(argument, error);
   return error ? argument : absolute.lexically_normal().string();

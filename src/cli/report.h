@@ -27,8 +27,8 @@ void print_json(Context& context, const T& document) {
 /// A table of plans and the line to run next.
 std::string plans_text(const dto::Plans& plans, std::size_t width);
 
-/// The request as the daemon understands it: paths are made absolute. A name without "/" is a path when something here
-/// is called so, else it is a name of the catalog.
+/// The request as the daemon understands it: paths are made absolute. A name, with or without "ORG/", is a path when
+/// something here is called so, else it is a name of the catalog.
 engine::DeployRequest with_whole_paths(engine::DeployRequest request);
 
 }  // namespace dgxmm::cli

@@ -1,4 +1,5 @@
 #pragma once
+#include "adapters/modelfs/catalog_scan.h"
 #include "base/result.h"
 #include "ports/model_files.h"
 
@@ -8,14 +9,17 @@
 
 namespace dgxmm::modelfs {
 
-/// Models in the filesystem. Without state: may be called from several threads at once.
+/// Models in the filesystem. May be called from several threads at once.
 class FileSystemModels final : public ports::ModelFiles {
  public:
   /// Also takes a folder with one GGUF model, and the `models--ORG--NAME` folder of a Hugging Face cache.
   Result<model::ModelDescription> describe(const std::string& path) override;
   Result<model::Projector> describe_projector(const std::string& path) override;
   /// Follows links to folders, each folder once; a model that several links lead to is listed once.
-  ports::Catalog scan(const std::vector<std::string>& folders) override;
+  ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override;
+
+ private:
+  FactsMemory memory_;
 };
 
 /// Why a folder cannot be searched: "FOLDER: does not exist", "FOLDER: cannot be read: …"; absent when it can.

@@ -134,6 +134,21 @@ std::string default_path() {
   return {};
 }
 
+std::string default_hugging_face_cache() {
+  const auto home = environment("HOME");
+  const auto folder_in = [&](const char* variable) {
+    auto value = environment(variable);
+    if (value == "~" || value.starts_with("~/")) value = home.empty() ? std::string{} : home + value.substr(1);
+    return value;
+  };
+  for (const auto* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (auto folder = folder_in(variable); !folder.empty()) return folder;
+  }
+  if (const auto folder = folder_in("HF_HOME"); !folder.empty()) return folder + "/hub";
+  if (const auto folder = folder_in("XDG_CACHE_HOME"); !folder.empty()) return folder + "/huggingface/hub";
+  return home.empty() ? std::string{} : home + "/.cache/huggingface/hub";
+}
+
 std::string default_state_dir() { return below_home("XDG_STATE_HOME", ".local/state"); }
 
 }  // namespace dgxmm::settings_file

@@ -25,6 +25,11 @@ bool readable_by_others(const std::string& path);
 /// none of them exists.
 std::string default_path();
 
+/// Where huggingface_hub keeps what it downloads (huggingface_hub/constants.py): $HF_HUB_CACHE, else
+/// $HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub; empty without a
+/// home.
+std::string default_hugging_face_cache();
+
 /// $XDG_STATE_HOME/dgxmm, else ~/.local/state/dgxmm.
 std::string default_state_dir();
 

@@ -227,10 +227,7 @@ class Api final : public ports::HttpHandler {
     dto::Models result{.folders = service_.settings.model_folders, .models = {}, .warnings = {}};
     auto found = co_await service_.estimates.catalog();
     result.warnings = std::move(found.problems);
-    for (const auto& entry : found.models) {
-      result.models.push_back({entry.name, entry.path, dto::word(entry.format), entry.architecture, entry.quantization,
-                               entry.base_model, entry.size, entry.training_context, entry.problem});
-    }
+    for (const auto& entry : found.models) result.models.push_back(dto::to_dto(entry));
     co_return document(result);
   }
 

@@ -1,5 +1,6 @@
 #include "app/dto/convert.h"
 
+#include "base/masking.h"
 #include "core/engine/request.h"
 
 #include <fmt/format.h>
@@ -177,6 +178,23 @@ ModelInfo to_dto(const model::ModelDescription& model) {
           .quantization = model.quantization,
           .file_bytes = model.weights.files,
           .training_context = model.training_context};
+}
+
+CatalogModel to_dto(const model::CatalogEntry& entry) {
+  CatalogModel result{.name = entry.name,
+                      .path = entry.path,
+                      .format = entry.format ? word(*entry.format) : std::string{},
+                      .architecture = printable(entry.architecture),
+                      .quantization = printable(entry.quantization),
+                      .base_model = printable(entry.base_model),
+                      .file_bytes = entry.size,
+                      .training_context = entry.training_context,
+                      .problem = entry.problem};
+  result.group = printable(entry.group);
+  if (entry.format) result.engine = *entry.format == model::Format::gguf ? "llama.cpp" : "vllm";
+  result.repository = printable(entry.repository);
+  result.revision = printable(entry.revision);
+  return result;
 }
 
 Process to_dto(const host::ProcessRow& row) {

@@ -6,6 +6,7 @@
 #include "core/memory/budget.h"
 #include "core/memory/calibration.h"
 #include "core/memory/estimate.h"
+#include "core/model/catalog.h"
 #include "core/model/layout.h"
 #include "core/planner/plans.h"
 
@@ -26,6 +27,7 @@ Budget to_dto(const memory::Budget& budget);
 Plan to_dto(const planner::Plan& plan);
 Plans to_dto(const planner::Plans& plans);
 ModelInfo to_dto(const model::ModelDescription& model);
+CatalogModel to_dto(const model::CatalogEntry& entry);
 Process to_dto(const host::ProcessRow& row);
 
 /// Back from a stored document. Errors: `bad_field`.

@@ -196,13 +196,17 @@ struct Fit {
 struct CatalogModel {
   std::string name;
   std::string path;
-  std::string format;
+  std::string format;  ///< "gguf", "safetensors"; empty: no file of it is there yet
   std::string architecture;
   std::string quantization;
   std::string base_model;
   Bytes file_bytes;
-  std::int64_t training_context = 0;
+  std::int64_t training_context = 0;  ///< 0 = not known
   std::string problem;
+  std::string group = {};       ///< equal for the quantizations of one model in every format; empty = not known
+  std::string engine = {};      ///< that runs this format
+  std::string repository = {};  ///< "ORG/NAME" in a Hugging Face cache
+  std::string revision = {};    ///< its commit
 };
 
 struct Models {

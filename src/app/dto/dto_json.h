@@ -42,7 +42,7 @@ BOOST_DESCRIBE_STRUCT(Fit, (),
                        notes))
 BOOST_DESCRIBE_STRUCT(CatalogModel, (),
                       (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
-                       problem))
+                       problem, group, engine, repository, revision))
 BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings))
 BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops))
 BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure))

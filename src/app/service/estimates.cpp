@@ -29,29 +29,18 @@ Estimates::Estimates(ports::ModelFiles& files, ports::Store& store, const settin
 
 ports::Task<ports::Catalog> Estimates::catalog() {
   ports::Catalog found;
-  co_await loop_.on_pool([&] { found = files_.scan(settings_.model_folders); });
+  co_await loop_.on_pool([&] { found = files_.scan(settings_.searched_folders()); });
   co_return found;
 }
 
 ports::Task<Result<std::string>> Estimates::resolve_path(std::string model, std::string field) {
   if (model.starts_with('/')) co_return model;
-  if (model.find('/') != std::string::npos) {
+  if (model.find('/') != std::string::npos && !model::is_repository_name(model)) {
     // The daemon's working folder is not that of whoever asks.
     co_return fail("bad_field", fmt::format("{}: '{}' is a relative path", field, printable(model)),
                    "give the whole path, or a name that `dgxmm models` lists", field);
   }
-  const auto found = co_await catalog();
-  std::vector<std::string> paths;
-  for (const auto& entry : found.models) {
-    if (entry.name == model) paths.push_back(entry.path);
-  }
-  if (paths.size() == 1) co_return paths.front();
-  if (paths.size() > 1) {
-    co_return fail("model_ambiguous", fmt::format("there are {} models named '{}'", paths.size(), model),
-                   fmt::format("give the path, e.g. {}", paths.front()), field);
-  }
-  co_return fail("model_not_found", fmt::format("there is no model named '{}' in the model folders", model),
-                 "`dgxmm models` lists them; a path works too", field);
+  co_return model::find_model(co_await catalog(), model, field);
 }
 
 ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request, Where where) {

@@ -68,6 +68,21 @@ std::string_view without_quantized_ending(std::string_view word) {
   return word;
 }
 
+/// Calls `take` with where each word of a name begins and the word. A dot between digits belongs to a version ("3.1"),
+/// any other one ends a word.
+template <class Take>
+void for_each_word(std::string_view text, Take take) {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool version_dot = c == '.' && i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
+    if (version_dot || (c != '-' && c != ' ' && c != '.' && c != '/' && c != ':')) continue;
+    take(begin, text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  take(begin, text.substr(begin));
+}
+
 }  // namespace
 
 void Hasher::mix(std::uint64_t word) {
@@ -122,17 +137,23 @@ std::string name_without_quantization(std::string_view name) {
     if (!result.empty()) result += '-';
     std::ranges::transform(word, std::back_inserter(result), [](char c) { return c == '_' ? '-' : c; });
   };
-  // A dot between digits belongs to a version ("3.1"), any other one ends a word.
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const bool version_dot = c == '.' && i > 0 && i + 1 < text.size() && is_digit(text[i - 1]) && is_digit(text[i + 1]);
-    if (version_dot || (c != '-' && c != ' ' && c != '.' && c != '/' && c != ':')) continue;
-    append(std::string_view{text}.substr(begin, i - begin));
-    begin = i + 1;
-  }
-  append(std::string_view{text}.substr(begin));
+  for_each_word(text, [&](std::size_t, std::string_view word) { append(word); });
   return result;
+}
+
+std::string_view quantization_in_name(std::string_view name) {
+  const auto text = lower(name);
+  auto from = std::string_view::npos;
+  for_each_word(text, [&from](std::size_t begin, std::string_view word) {
+    if (is_quantization(word)) {
+      from = std::min(from, begin);
+    } else if (const auto rest = without_quantized_ending(word); rest.size() < word.size()) {
+      from = begin + rest.size() + 1;
+    } else {
+      from = std::string_view::npos;
+    }
+  });
+  return from == std::string_view::npos ? std::string_view{} : name.substr(from);
 }
 
 std::string base_model_identity(const ModelDescription& model, std::string_view name, std::uint64_t tensor_shapes) {

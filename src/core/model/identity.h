@@ -51,6 +51,10 @@ Fingerprint make_fingerprint(Format format, std::span<const FileIdentity> files)
 /// "Qwen3-8B-Q4_K_M" and "qwen3 8b" both give "qwen3-8b".
 std::string name_without_quantization(std::string_view name);
 
+/// The end of a name that only tells its quantization, as it is written there: "UD-Q4_K_XL" of "Qwen3-8B-UD-Q4_K_XL",
+/// "Q8_0" of "qwen3_8b_Q8_0"; empty when there is none.
+std::string_view quantization_in_name(std::string_view name);
+
 /// A text that is equal for the quantizations of one model and differs between finetunes: the shape of the model and
 /// its name without quantization. `tensor_shapes` sets apart what the numbers of the description do not; 0 when
 /// unknown.

@@ -40,6 +40,12 @@ constexpr std::array kDefinitions{
     Definition{"llama_server", Kind::text, "llama-server", 0, 0, false,
                "the llama-server program: a path, or a name on the PATH"},
     Definition{"model_folders", Kind::list, "", 0, 0, false, "folders searched for models"},
+    Definition{
+        "hugging_face_cache", Kind::text, "auto", 0, 0, false,
+        "the Hugging Face cache, searched as well: a folder, `off`, or `auto` for where huggingface_hub keeps it "
+        "(`HF_HUB_CACHE`, `HF_HOME/hub`, `~/.cache/huggingface/hub`)"},
+    Definition{"catalog_rescan_s", Kind::number, "60", 1, kMaxSeconds, false,
+               "seconds between two looks at all model folders; what the system tells of is seen at once"},
     Definition{"listen", Kind::text, "127.0.0.1:8484", 0, 0, false,
                "address of the API; anything but loopback needs a token"},
     Definition{"token", Kind::text, "", 0, 0, true,
@@ -70,6 +76,8 @@ Member member_of(std::string_view name) {
       {"llamacpp_cache_ram_mib", &Settings::llamacpp_cache_ram_mib},
       {"llama_server", &Settings::llama_server},
       {"model_folders", &Settings::model_folders},
+      {"hugging_face_cache", &Settings::hugging_face_cache},
+      {"catalog_rescan_s", &Settings::catalog_rescan_s},
       {"listen", &Settings::listen},
       {"token", &Settings::token},
       {"state_dir", &Settings::state_dir},
@@ -155,6 +163,15 @@ memory::EstimateSettings Settings::estimate() const {
 }
 
 engine::ConfigDefaults Settings::config_defaults() const { return {.llamacpp_cache_ram_mib = llamacpp_cache_ram_mib}; }
+
+std::vector<model::SearchedFolder> Settings::searched_folders() const {
+  std::vector<model::SearchedFolder> folders;
+  for (const auto& folder : model_folders) folders.push_back({.path = folder});
+  if (!hugging_face_cache.empty() && hugging_face_cache != kAutomatic && hugging_face_cache != kOff) {
+    folders.push_back({.path = hugging_face_cache, .may_be_missing = !sources.contains("hugging_face_cache")});
+  }
+  return folders;
+}
 
 std::span<const Definition> definitions() { return kDefinitions; }
 

@@ -3,6 +3,7 @@
 #include "core/engine/request.h"
 #include "core/memory/budget.h"
 #include "core/memory/estimate.h"
+#include "core/model/catalog.h"
 
 #include <cstdint>
 #include <map>
@@ -27,6 +28,8 @@ struct Settings {
   std::int64_t llamacpp_cache_ram_mib = 1024;
   std::string llama_server = "llama-server";
   std::vector<std::string> model_folders;
+  std::string hugging_face_cache = "auto";
+  double catalog_rescan_s = 60;
   std::string listen = "127.0.0.1:8484";
   std::string token;
   std::string state_dir;
@@ -41,6 +44,8 @@ struct Settings {
   [[nodiscard]] memory::BudgetSettings budget() const;
   [[nodiscard]] memory::EstimateSettings estimate() const;
   [[nodiscard]] engine::ConfigDefaults config_defaults() const;
+  /// The model folders, and the Hugging Face cache when it is known where it is.
+  [[nodiscard]] std::vector<model::SearchedFolder> searched_folders() const;
 };
 
 enum class Kind { number, integer, text, list };
@@ -60,6 +65,10 @@ std::span<const Definition> definitions();
 
 /// The setting that was meant by a name which is none; absent when the name is like none of them.
 std::optional<std::string_view> nearest_name(std::string_view mistyped);
+
+/// Values of `hugging_face_cache` that are no folder.
+inline constexpr std::string_view kAutomatic = "auto";
+inline constexpr std::string_view kOff = "off";
 
 /// A value on its way into the settings. `where` names the line, variable or flag, for error messages.
 struct Assignment {

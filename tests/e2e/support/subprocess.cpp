@@ -25,7 +25,8 @@ std::vector<std::string> environment_of_child(const Variables& added) {
   std::vector<std::string> result;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text{*variable};
-    const bool concerns_dgxmm = text.starts_with("DGXMM_") || text.starts_with("XDG_") || text.starts_with("HOME=");
+    const bool concerns_dgxmm = text.starts_with("DGXMM_") || text.starts_with("XDG_") || text.starts_with("HOME=") ||
+                                text.starts_with("HF_") || text.starts_with("HUGGINGFACE_");
     if (!concerns_dgxmm && !text.starts_with("COLUMNS=")) result.emplace_back(text);
   }
   for (const auto& [name, value] : added) result.push_back(name + "=" + value);

@@ -157,6 +157,7 @@ class CliTest : public testing::Test {
     for (const auto& definition : settings::definitions()) {
       ::unsetenv(settings::environment_name(definition.name).c_str());
     }
+    ::setenv("DGXMM_HUGGING_FACE_CACHE", "off", 1);  // that of the user who runs the tests is none of theirs
     composition_.version = "1.2.3";
     composition_.commit = "abcdef";
   }

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,9 +36,9 @@ class OneModel final : public ports::ModelFiles {
     if (path.ends_with("/mmproj.gguf")) return model::Projector{.path = path, .file = mib(50), .tensors = mib(49)};
     return fail("model_not_found", "there is no " + path, {}, path);
   }
-  ports::Catalog scan(const std::vector<std::string>& folders) override {
+  ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override {
     ports::Catalog found;
-    for (const auto& folder : folders) found.models.push_back({.name = "m", .path = folder + "/m.gguf"});
+    for (const auto& folder : folders) found.models.push_back({.name = "m", .path = folder.path + "/m.gguf"});
     return found;
   }
 };
@@ -195,7 +196,26 @@ TEST_F(Offline, ACatalogNameIsLookedForInTheModelFolders) {
   const auto outcome = run_cli({"fit", "m"});
   ::unsetenv("DGXMM_MODEL_FOLDERS");
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("error: there are 2 models named 'm'"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("error: 'm' may be any of 2 models: /one/m.gguf, /two/m.gguf"), std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(Offline, ACatalogNameIsLookedForInTheHuggingFaceCache) {
+  ::unsetenv("DGXMM_HUGGING_FACE_CACHE");
+  ::setenv("HF_HUB_CACHE", "/hub", 1);
+  const auto outcome = run_cli({"fit", "m", "--json"});
+  ::unsetenv("HF_HUB_CACHE");
+  const auto fit = from_json<dto::Fit>(outcome.out);
+  ASSERT_TRUE(fit) << outcome.out;
+  EXPECT_EQ(fit->model.path, "/hub/m.gguf");
+}
+
+TEST_F(Offline, AnOrganizationAndANameAreANameUnlessSomethingHereIsCalledSo) {
+  ::setenv("DGXMM_MODEL_FOLDERS", "/one", 1);
+  EXPECT_NE(run_cli({"fit", "org/none"}).err.find("there is no model named 'org/none'"), std::string::npos);
+  EXPECT_NE(run_cli({"fit", "./org"}).err.find("there is no " + std::filesystem::current_path().string() + "/org"),
+            std::string::npos);
+  ::unsetenv("DGXMM_MODEL_FOLDERS");
 }
 
 TEST_F(Offline, WrongSettingsAreUsageErrors) {

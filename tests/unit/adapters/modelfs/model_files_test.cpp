@@ -59,7 +59,8 @@ class ModelFiles : public ::testing::Test {
     auto result = models_.describe(path);
     return result ? Error{"ok", "ok", {}, {}} : result.error();
   }
-  [[nodiscard]] std::vector<ports::CatalogEntry> scan() { return models_.scan({root_.string()}).models; }
+  [[nodiscard]] ports::Catalog catalog() { return models_.scan({{root_.string()}}); }
+  [[nodiscard]] std::vector<ports::CatalogEntry> scan() { return catalog().models; }
   [[nodiscard]] std::vector<std::string> names(const std::vector<ports::CatalogEntry>& entries) {
     std::vector<std::string> result;
     for (const auto& entry : entries) result.push_back(entry.name);
@@ -327,7 +328,8 @@ TEST_F(ModelFiles, H4_ARepositoryOfACacheIsOneModelOfItsChosenRevision) {
   EXPECT_EQ(model->name, "Nice-Model");
   const auto found = scan();
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].name, "Nice-Model");
+  EXPECT_EQ(found[0].name, "org/Nice-Model");
+  EXPECT_EQ(found[0].revision, "2222");
   EXPECT_EQ(found[0].path, (repository / "snapshots" / "2222").string());
   EXPECT_EQ(found[0].size, Bytes{static_cast<std::int64_t>(fs::file_size(repository / "blobs" / "bbb"))});
   EXPECT_EQ(found[0].problem, "");
@@ -335,12 +337,18 @@ TEST_F(ModelFiles, H4_ARepositoryOfACacheIsOneModelOfItsChosenRevision) {
 
 TEST_F(ModelFiles, H4_RevisionsThatShareTheirBlobsAreListedOnce) {
   write_cache(root_ / "models--org--m", {"1111", "2222"}, "");
-  EXPECT_THAT(names(scan()), ElementsAre("m"));
+  EXPECT_THAT(names(scan()), ElementsAre("org/m"));
 }
 
 TEST_F(ModelFiles, ARefThatLeavesTheCacheIsNotFollowed) {
   write_cache(root_ / "models--org--m", {"1111"}, "../../../..");
-  EXPECT_EQ(code((root_ / "models--org--m").string()), "model_not_found");
+  testing::write_dense_hf(root_ / "outside", {.context = 77});
+  for (const auto* ref : {"../../../..", "../../../../outside", ".", "..", "nowhere", ""}) {
+    testing::write_text(root_ / "models--org--m" / "refs" / "main", ref);
+    const auto model = models_.describe((root_ / "models--org--m").string());
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(model->training_context, 4096) << ref;
+  }
 }
 
 TEST_F(ModelFiles, AScanFindsModelsOfBothKindsWithWhatPeopleChooseBy) {
@@ -393,11 +401,11 @@ TEST_F(ModelFiles, AScanEndsOnFoldersThatLinkToThemselves) {
   fs::create_directory_symlink(root_, at("a/loop"));
   fs::create_directory_symlink(at("a"), at("again"));
   EXPECT_THAT(names(scan()), ElementsAre("m"));
-  EXPECT_THAT(names(models_.scan({root_.string(), root_.string() + "/", at("a")}).models), ElementsAre("m"));
+  EXPECT_THAT(names(models_.scan({{root_.string()}, {root_.string() + "/"}, {at("a")}}).models), ElementsAre("m"));
 }
 
 TEST_F(ModelFiles, AScanOfWhatIsNotThereSaysSo) {
-  const auto found = models_.scan({at("nothing"), "", "/dev/null"});
+  const auto found = models_.scan({{at("nothing")}, {""}, {"/dev/null"}});
   EXPECT_THAT(found.models, IsEmpty());
   EXPECT_THAT(found.problems,
               ElementsAre(at("nothing") + ": does not exist", ": does not exist", "/dev/null: is not a folder"));
@@ -415,7 +423,7 @@ TEST_F(ModelFiles, AFolderThatCannotBeReadIsNotTakenForAnEmptyOne) {
     const auto reason = at("closed") + ": cannot be read: Permission denied";
     EXPECT_EQ(message(at("closed")), reason);
     EXPECT_EQ(failure(at("closed")).hint, "let the user that runs dgxmm read it");
-    const auto found = models_.scan({root_.string()});
+    const auto found = models_.scan({{root_.string()}});
     EXPECT_THAT(names(found.models), ElementsAre("open"));
     EXPECT_THAT(found.problems, ElementsAre(reason));
   }

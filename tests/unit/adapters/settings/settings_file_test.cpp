@@ -181,5 +181,24 @@ TEST_F(SettingsFile, StateIsInTheXdgFolderThenInTheHome) {
   EXPECT_EQ(default_state_dir(), "");
 }
 
+TEST_F(SettingsFile, TheHuggingFaceCacheIsWhereHuggingfaceHubKeepsIt) {
+  set("HF_HUB_CACHE", "/hub");
+  set("HUGGINGFACE_HUB_CACHE", "/older");
+  set("HF_HOME", "~/hf");
+  set("XDG_CACHE_HOME", "/cache");
+  set("HOME", "/home/jo");
+  EXPECT_EQ(default_hugging_face_cache(), "/hub");
+  set("HF_HUB_CACHE", std::nullopt);
+  EXPECT_EQ(default_hugging_face_cache(), "/older");
+  set("HUGGINGFACE_HUB_CACHE", std::nullopt);
+  EXPECT_EQ(default_hugging_face_cache(), "/home/jo/hf/hub");
+  set("HF_HOME", std::nullopt);
+  EXPECT_EQ(default_hugging_face_cache(), "/cache/huggingface/hub");
+  set("XDG_CACHE_HOME", std::nullopt);
+  EXPECT_EQ(default_hugging_face_cache(), "/home/jo/.cache/huggingface/hub");
+  set("HOME", std::nullopt);
+  EXPECT_EQ(default_hugging_face_cache(), "");
+}
+
 }  // namespace
 }  // namespace dgxmm::settings_file

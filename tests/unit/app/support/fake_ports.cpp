@@ -370,7 +370,7 @@ Result<model::Projector> FakeModelFiles::describe_projector(const std::string& p
   return found->second;
 }
 
-ports::Catalog FakeModelFiles::scan(const std::vector<std::string>& folders) {
+ports::Catalog FakeModelFiles::scan(const std::vector<ports::SearchedFolder>& folders) {
   static_cast<void>(folders);
   return catalog;
 }

@@ -191,7 +191,7 @@ class FakeModelFiles final : public ports::ModelFiles {
 
   Result<model::ModelDescription> describe(const std::string& path) override;
   Result<model::Projector> describe_projector(const std::string& path) override;
-  ports::Catalog scan(const std::vector<std::string>& folders) override;
+  ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override;
 };
 
 class FakeTcpPorts final : public ports::TcpPorts {

@@ -1,7 +1,10 @@
 #include "core/settings/settings.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -168,6 +171,31 @@ TEST(Settings, NamesAreSpelledForTheEnvironmentAndTheCommandLine) {
   EXPECT_EQ(environment_name("safety_margin_gib"), "DGXMM_SAFETY_MARGIN_GIB");
   EXPECT_EQ(flag_name("safety_margin_gib"), "--safety-margin-gib");
   EXPECT_EQ(value_text(Settings{}, "no_such_setting"), "");
+}
+
+TEST(Settings, ThePageOfTheDocumentationIsThatOfTheTable) {
+  std::ifstream file{std::filesystem::path{DGXMM_TEST_DATA} / ".." / "docs" / "settings.md"};
+  std::ostringstream page;
+  page << file.rdbuf();
+  EXPECT_EQ(page.str(), reference_page());
+}
+
+TEST(Settings, FoldersToSearchAreTheModelFoldersAndAKnownHuggingFaceCache) {
+  const auto searched = [](const std::vector<Assignment>& assignments) {
+    std::vector<std::string> result;
+    for (const auto& folder : apply(assignments)->searched_folders()) {
+      result.push_back(folder.path + (folder.may_be_missing ? " or not" : ""));
+    }
+    return result;
+  };
+  const Assignment folders{"model_folders", {"/m"}, "f:1"};
+  EXPECT_EQ(searched({folders}), (std::vector<std::string>{"/m"})) << "nobody has said yet where it is";
+  EXPECT_EQ(searched({folders, {"hugging_face_cache", {"off"}, "f:2"}}), (std::vector<std::string>{"/m"}));
+  EXPECT_EQ(searched({folders, {"hugging_face_cache", {"/hub"}, "f:2"}}), (std::vector<std::string>{"/m", "/hub"}));
+  Settings settings;
+  settings.hugging_face_cache = "/home/me/.cache/huggingface/hub";
+  ASSERT_EQ(settings.searched_folders().size(), 1U);
+  EXPECT_TRUE(settings.searched_folders()[0].may_be_missing) << "nobody has asked for it";
 }
 
 }  // namespace
