@@ -256,11 +256,47 @@ TEST_P(LlamaCppLiveMtp, E2_E3_E4_E5_TheLogOfDraftMtpSaysWhatWasEstimated) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LlamaCppLiveMtp,
-                         ::testing::Values(testing::TinySubject{"qwen35", [] { return testing::tiny_qwen35(1); }},
-                                           testing::TinySubject{"qwen35moe",
-                                                                [] { return testing::tiny_qwen35(1, true); }}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Models, LlamaCppLiveMtp,
+    ::testing::Values(testing::TinySubject{"qwen35", [] { return testing::tiny_qwen35(1); }},
+                      testing::TinySubject{"qwen35moe", [] { return testing::tiny_qwen35(1, true); }},
+                      testing::TinySubject{"deepseek32", [] { return testing::tiny_deepseek2(true, 1); }}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(LlamaCppLiveProjector, E2_E5_TheLogSaysItsWeightsAndNoMoreThanItsBuffers) {
+  ASSERT_TRUE(fs::exists(llama_server())) << "DGXMM_LLAMA_SERVER does not name a llama-server: run ./dev test";
+  const e2e::TempDir folder;
+  const auto path = folder.path() / "gemma3.gguf";
+  testing::tiny_gemma3().write(path);
+  const auto projector_path = folder.path() / "mmproj.gguf";
+  testing::tiny_projector().write(projector_path);
+  const auto text = e2e::read_file(projector_path);
+  auto header = model::parse_gguf(projector_path.string(), text.size(), testing::reader_of(text));
+  ASSERT_TRUE(header) << header.error().message;
+  const auto projector =
+      model::describe_projector({.path = projector_path, .size = text.size(), .header = std::move(*header)});
+  ASSERT_TRUE(projector) << projector.error().message;
+
+  const auto file = describe(path);
+  engine::LlamaCppConfig config{.ctx_size = 4096, .parallel = 2, .cache_ram_mib = 0};
+  const auto without = accounting_of(log_of_start(path, config));
+  config.mmproj = projector_path;
+  const auto estimate =
+      memory::estimate_llamacpp(file.description, config, {}, Placement::cpu, {.draft = {}, .projector = *projector});
+  ASSERT_TRUE(estimate) << estimate.error().message;
+  const auto log = log_of_start(path, config);
+  EXPECT_NE(log.find("loaded multimodal model"), std::string::npos) << log;
+  const auto logged = accounting_of(log);
+  ASSERT_TRUE(logged.weights && logged.compute && logged.output && without.compute) << log;
+  expect_equal("weights", estimate->part("weights") - file.header - (projector->file - projector->tensors),
+               *logged.weights);
+  EXPECT_EQ(logged.kv, without.kv);
+  EXPECT_GT(*logged.compute, *without.compute) << "the projector's buffer comes on top";
+  EXPECT_GE(estimate->part("activations"), *logged.compute + *logged.output);
+
+  config.mmproj = path;  // not a projector
+  EXPECT_NE(log_until_it_ends(path, config).find("Failed to load CLIP model"), std::string::npos);
+}
 
 TEST(LlamaCppLiveSpeculation, WhatIsRefusedIsRefusedByTheServerToo) {
   ASSERT_TRUE(fs::exists(llama_server())) << "DGXMM_LLAMA_SERVER does not name a llama-server: run ./dev test";

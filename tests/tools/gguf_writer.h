@@ -76,6 +76,7 @@ class GgufWriter {
   }
   GgufWriter& key_u32s(std::string_view key, const std::vector<std::uint32_t>& v) { return key_array(key, 4, v); }
   GgufWriter& key_i32s(std::string_view key, const std::vector<std::int32_t>& v) { return key_array(key, 5, v); }
+  GgufWriter& key_f32s(std::string_view key, const std::vector<float>& v) { return key_array(key, 6, v); }
   GgufWriter& key_texts(std::string_view key, std::span<const std::string> values) {
     begin(key, 9);
     put(keys_, std::uint32_t{8});

@@ -196,11 +196,14 @@ inline TinyModel tiny_gpt_oss() {
   return m.output();
 }
 
-/// Latent attention, one dense layer before those with experts; with an indexer as DeepSeek V3.2 has it.
-inline TinyModel tiny_deepseek2(bool has_indexer = false) {
+/// Latent attention, one dense layer before those with experts; with an indexer as DeepSeek V3.2 has it, and `nextn`
+/// layers for multi-token prediction.
+inline TinyModel tiny_deepseek2(bool has_indexer = false, std::uint32_t nextn = 0) {
+  constexpr std::uint32_t kLayers = 3;
   constexpr std::uint64_t kHeads = 4, kRank = 64, kRope = 32, kNope = 32, kValue = 32, kQueryRank = 48;
   constexpr std::uint64_t kExperts = 4, kSize = 64, kIndexer = 64;
-  TinyModel m{has_indexer ? "deepseek32" : "deepseek2", 3, kTinyVocabulary};
+  TinyModel m{has_indexer ? "deepseek32" : "deepseek2", kLayers + nextn, kTinyVocabulary};
+  if (nextn > 0) m.key("nextn_predict_layers", nextn);
   m.key("feed_forward_length", kTinyFeedForward).key("attention.head_count", kHeads);
   m.key("attention.head_count_kv", 1).key("attention.key_length", kRank + kRope);
   m.key("attention.value_length", kRank).key("attention.key_length_mla", kNope + kRope);
@@ -214,7 +217,8 @@ inline TinyModel tiny_deepseek2(bool has_indexer = false) {
     m.key("attention.indexer.top_k", 64).real_key("rope.scaling.yarn_log_multiplier", 0.1F);
     m.real_key("attention.layer_norm_epsilon", 1e-6F);
   }
-  for (std::uint32_t i = 0; i < 3; ++i) {
+  for (std::uint32_t i = 0; i < kLayers + nextn; ++i) {
+    if (i >= kLayers) add_nextn(m, i);
     m.tensor(i, "attn_norm.weight", {kTinyEmbedding});
     m.tensor(i, "attn_q_a.weight", {kTinyEmbedding, kQueryRank}).tensor(i, "attn_q_a_norm.weight", {kQueryRank});
     m.tensor(i, "attn_q_b.weight", {kQueryRank, kHeads * (kNope + kRope)});
@@ -426,6 +430,41 @@ inline TinyModel tiny_kimi_linear() {
     }
   }
   return m.output();
+}
+
+/// A projector for pictures of 56 x 56 points, for models with the embedding of the others here (Gemma 3's kind). Its
+/// weights are zeros.
+inline GgufWriter tiny_projector() {
+  constexpr std::uint32_t kWidth = 64, kFeedForward = 128, kLayers = 2, kPatch = 14, kImage = 56;
+  GgufWriter w;
+  w.key_text("general.architecture", "clip").key_text("general.type", "mmproj");
+  w.key_bool("clip.has_vision_encoder", true).key_text("clip.projector_type", "gemma3").key_bool("clip.use_gelu", true);
+  w.key_u32("clip.vision.image_size", kImage).key_u32("clip.vision.patch_size", kPatch);
+  w.key_u32("clip.vision.embedding_length", kWidth).key_u32("clip.vision.feed_forward_length", kFeedForward);
+  w.key_u32("clip.vision.projection_dim", TinyModel::kEmbedding).key_u32("clip.vision.block_count", kLayers);
+  w.key_u32("clip.vision.attention.head_count", 4).key_f32("clip.vision.attention.layer_norm_epsilon", 1e-6F);
+  w.key_f32s("clip.vision.image_mean", {0.5F, 0.5F, 0.5F}).key_f32s("clip.vision.image_std", {0.5F, 0.5F, 0.5F});
+  const auto tensor = [&w](const std::string& name, const std::vector<std::uint64_t>& dims) {
+    w.tensor(name, GgmlType::f32, dims);
+  };
+  const auto with_bias = [&](const std::string& name, const std::vector<std::uint64_t>& dims) {
+    tensor(name + ".weight", dims);
+    tensor(name + ".bias", {dims.back()});
+  };
+  with_bias("v.patch_embd", {kPatch, kPatch, 3, kWidth});
+  tensor("v.position_embd.weight", {kWidth, (kImage / kPatch) * (kImage / kPatch)});
+  with_bias("v.post_ln", {kWidth});
+  for (std::uint32_t i = 0; i < kLayers; ++i) {
+    const auto block = "v.blk." + std::to_string(i) + ".";
+    for (const auto* part : {"attn_q", "attn_k", "attn_v", "attn_out"}) with_bias(block + part, {kWidth, kWidth});
+    with_bias(block + "ln1", {kWidth});
+    with_bias(block + "ln2", {kWidth});
+    with_bias(block + "ffn_up", {kWidth, kFeedForward});
+    with_bias(block + "ffn_down", {kFeedForward, kWidth});
+  }
+  tensor("mm.input_projection.weight", {TinyModel::kEmbedding, kWidth});
+  tensor("mm.soft_emb_norm.weight", {kWidth});
+  return w;
 }
 
 }  // namespace dgxmm::testing

@@ -58,6 +58,20 @@ struct BufferLine {
   Bytes size;
 };
 
+/// "  15.64 MiB", and what follows it.
+std::optional<Bytes> parse_mebibytes(std::string_view number) {
+  number.remove_prefix(std::min(number.find_first_not_of(' '), number.size()));
+  constexpr double kLargestMib = 1e7;  // more than any host has
+  double mebibytes = 0;
+  const auto parsed =
+      std::from_chars(number.data(), number.data() + number.size(), mebibytes, std::chars_format::fixed);
+  const std::string_view unit{parsed.ptr, static_cast<std::size_t>(number.data() + number.size() - parsed.ptr)};
+  if (parsed.ec != std::errc{} || !unit.starts_with(" MiB") || !(mebibytes >= 0 && mebibytes <= kLargestMib)) {
+    return std::nullopt;
+  }
+  return Bytes{std::llround(mebibytes * 1024 * 1024)};
+}
+
 std::optional<BufferLine> parse_buffer_line(std::string_view line) {
   constexpr std::string_view kMark = " buffer size =";
   constexpr std::size_t kLongestDevice = 64;
@@ -85,19 +99,14 @@ std::optional<BufferLine> parse_buffer_line(std::string_view line) {
     return std::nullopt;
   }
 
-  auto number = line.substr(mark + kMark.size());
-  number.remove_prefix(std::min(number.find_first_not_of(' '), number.size()));
-  constexpr double kLargestMib = 1e7;  // more than any host has
-  double mebibytes = 0;
-  const auto parsed =
-      std::from_chars(number.data(), number.data() + number.size(), mebibytes, std::chars_format::fixed);
-  const std::string_view unit{parsed.ptr, static_cast<std::size_t>(number.data() + number.size() - parsed.ptr)};
-  if (parsed.ec != std::errc{} || !unit.starts_with(" MiB") || !(mebibytes >= 0 && mebibytes <= kLargestMib)) {
-    return std::nullopt;
-  }
-  buffer.size = Bytes{std::llround(mebibytes * 1024 * 1024)};
+  const auto size = parse_mebibytes(line.substr(mark + kMark.size()));
+  if (!size) return std::nullopt;
+  buffer.size = *size;
   return buffer;
 }
+
+/// "reserve_compute_meta: … compute buffer size = …" ("alloc_compute_meta" before), not that of a context.
+bool is_of_projector(std::string_view line) { return line.substr(0, line.find(": ")).ends_with("_compute_meta"); }
 
 /// CPU, CPU_Mapped, CPU_REPACK and pinned memory such as CUDA_Host.
 bool is_host_buffer(std::string_view device) { return device.starts_with("CPU") || device.ends_with("_Host"); }
@@ -137,6 +146,7 @@ constexpr std::array kFailureMarks{
     FailureMark{"invalid magic characters", Cause::bad_model_file},
     FailureMark{"failed to open GGUF file", Cause::bad_model_file},
     FailureMark{"error loading model:", Cause::bad_model_file},
+    FailureMark{"Failed to load CLIP model", Cause::bad_model_file},
     FailureMark{"error while loading shared libraries", Cause::broken_installation},
     FailureMark{"CUDA error:", Cause::gpu_fault},
     FailureMark{"exiting due to", Cause::ended},
@@ -230,19 +240,44 @@ class LlamaCppLogReader final : public LogReader {
     if (line.find("server is entering sleeping state") != std::string_view::npos) {
       buffers_.clear();
       context_ = 0;
+      projector_ = 0;
       return;
     }
     if (starts_context(line)) {
       ++context_;
       return;
     }
+    if (read_projector(line)) return;
     const auto buffer = parse_buffer_line(line);
     if (!buffer) return;
-    auto& size = buffers_[Key{context_, std::string{buffer->kind}, std::string{buffer->device}}];
+    const int owner = is_of_projector(line) ? projector_ : context_;
+    auto& size = buffers_[Key{owner, std::string{buffer->kind}, std::string{buffer->device}}];
     // These two are reserved anew when the graph changes, in place of the old one. A model buffer and the caches of a
     // model with windows are printed in several lines, which add up.
     const bool replaces = buffer->kind == "compute" || buffer->kind == "output";
     size = replaces ? buffer->size : size + buffer->size;
+  }
+
+  /// A projector names its backend first ("clip_ctx: CLIP using CUDA0 backend"), and then the size of its weights.
+  /// There may be one for pictures and one for sound.
+  bool read_projector(std::string_view line) {
+    constexpr std::string_view kBackend = "CLIP using ";
+    constexpr std::string_view kSize = "model size:";
+    constexpr std::size_t kLongestDevice = 64;
+    if (const auto at = line.find(kBackend); at != std::string_view::npos) {
+      const auto device = line.substr(at + kBackend.size());
+      const auto end = device.find(" backend");
+      if (end == std::string_view::npos || end > kLongestDevice) return false;
+      projector_device_ = device.substr(0, end);
+      --projector_;
+      return true;
+    }
+    const auto at = line.find(kSize);
+    if (projector_device_.empty() || at == std::string_view::npos) return false;
+    const auto size = parse_mebibytes(line.substr(at + kSize.size()));
+    if (size) buffers_[Key{projector_, "model", projector_device_}] = *size;
+    projector_device_.clear();
+    return size.has_value();
   }
 
   void read_failure(std::string_view line) {
@@ -258,6 +293,8 @@ class LlamaCppLogReader final : public LogReader {
 
   Phase phase_ = Phase::starting;
   int context_ = 0;
+  int projector_ = 0;             ///< counted downwards, to be told from contexts
+  std::string projector_device_;  ///< until the size of its weights is known
   std::map<Key, Bytes> buffers_;
   std::optional<FailureReason> failure_;
   bool failure_is_vague_ = false;

@@ -312,7 +312,8 @@ Result<std::vector<Cache>> kv_caches(const model::ModelDescription& model, const
       cell += row_bytes(config.cache_type_v, v);
     }
     (layer->window ? windowed : full).add(cell, layer->key_length);
-    if (const auto length = layer->indexer_key_length) {
+    // The graph that drafts selects nothing (seen on b11669).
+    if (const auto length = layer->indexer_key_length; length && !context.is_mtp) {
       Bytes key = row_bytes(config.cache_type_k, *length);
       // MiniMax M3: the indexer's cache is one of plain attention, V included, which is never read.
       if (layer->keeps_values) key += row_bytes(config.cache_type_v, layer->value_length);

@@ -24,7 +24,7 @@ struct MtpArchitecture {
 };
 constexpr auto kMtpArchitectures = std::to_array<MtpArchitecture>({{"bailingmoe3"},
                                                                    {"cohere2moe", true},
-                                                                   {"deepseek2"},
+                                                                   {"deepseek2", true},
                                                                    {"deepseek32", true},
                                                                    {"deepseek4", true},
                                                                    {"dots3note"},

@@ -65,6 +65,40 @@ TEST(LlamaCppLog, C2_TheContextOfDraftMtpAddsUpAndItsSecondReservationReplacesIt
   EXPECT_FALSE(reader->failure());
 }
 
+TEST(LlamaCppLog, C2_AProjectorComesOnTopAndReplacesNothing) {
+  const auto accounting = read(recording("llama-server-0.7-b11669-mmproj.log"))->accounting();
+  ASSERT_TRUE(accounting);
+  EXPECT_EQ(accounting->weights, printed_mib(5.77) + printed_mib(0.44));
+  EXPECT_EQ(accounting->compute, printed_mib(5.78) + printed_mib(0.05));
+  EXPECT_EQ(accounting->device, Bytes{});
+}
+
+TEST(LlamaCppLog, C2_ProjectorsOnAGpuAreDeviceMemoryEachWithItsOwnBuffer) {
+  const auto accounting = read(
+                              "I clip_ctx: CLIP using CUDA0 backend\n"
+                              "I load_hparams: model size:       800.00 MiB\n"
+                              "I alloc_compute_meta:      CUDA0 compute buffer size =   100.00 MiB\n"
+                              "I alloc_compute_meta:      CUDA0 compute buffer size =   110.00 MiB\n"
+                              "I alloc_compute_meta:        CPU compute buffer size =     9.00 MiB\n"
+                              "I clip_ctx: CLIP using CUDA0 backend\n"
+                              "I load_hparams: model size:       600.00 MiB\n"
+                              "I load_hparams: model size:       999.00 MiB\n"
+                              "I reserve_compute_meta:      CUDA0 compute buffer size =    50.00 MiB\n")
+                              ->accounting();
+  ASSERT_TRUE(accounting);
+  EXPECT_EQ(accounting->weights, mib(1400));
+  EXPECT_EQ(accounting->compute, mib(110 + 9 + 50));
+  EXPECT_EQ(accounting->device, mib(1400 + 110 + 50));
+}
+
+TEST(LlamaCppLog, LinesThatOnlyLookLikeAProjectorAreNoMemory) {
+  EXPECT_FALSE(read("I x: CLIP using\nI load_hparams: model size: 5.00 MiB\n")->accounting());
+  EXPECT_FALSE(read("I load_hparams: model size: 5.00 MiB\n")->accounting());
+  EXPECT_FALSE(read("I clip_ctx: CLIP using CPU backend\nI x: model size: many MiB\n")->accounting());
+  EXPECT_FALSE(
+      read("I clip_ctx: CLIP using " + std::string(100, 'x') + " backend\nI x: model size: 5.00 MiB\n")->accounting());
+}
+
 TEST(LlamaCppLog, ADraftThatCannotBeMadeIsTold) {
   const auto failure =
       read(

@@ -136,6 +136,15 @@ TEST(LlamaCppMtp, E3_TheSecondContextHasCellsForTheLayersThatDraft) {
             Bytes{4096 * (9 + 9) * kCell});
 }
 
+TEST(LlamaCppMtp, E3_TheContextThatDraftsHasNoIndexer) {
+  auto model = small_model(8);
+  model.architecture = "deepseek32";
+  for (auto& layer : model.layers) layer.attention->indexer_key_length = 64;
+  model.nextn_layers.assign(1, model.layers.front());
+  const auto main = estimate_of(model, config_of(4096)).part("kv");
+  EXPECT_EQ(estimate_of(model, drafting(SpecType::draft_mtp, config_of(4096))).part("kv") - main, Bytes{4096 * kCell});
+}
+
 TEST(LlamaCppMtp, E4_OlderCopiesOfTheStateAreKeptOnlyWhereTheModelCanGoBack) {
   auto config = drafting(SpecType::draft_mtp, config_of(4096, 2));
   const auto four = estimate_of(mtp_model(), config);
