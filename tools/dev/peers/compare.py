@@ -40,6 +40,12 @@ WHY_LOOSE = {
                       "its gaps",
 }
 
+WHY_LEFT_OUT = {
+    "draft_context": "second context that predicts several tokens",
+    "later_output_rows": "buffer for logits that grows when more rows are asked for",
+    "mtp_weights": "model loaded with its layers for multi-token prediction",
+}
+
 
 @dataclasses.dataclass
 class Case:
@@ -319,6 +325,10 @@ def own_errors(rows):
         table.append([f"{engine}, {kind}", s["models"], s["configurations"], *errors, *ratios, above])
     lines += markdown_table(["engine, kind", "models", "configurations", *(f"{q}, B" for q in ("weights", "KV", "state", "logits")),
                              "compute min", "median", "max", "most above, MiB"], table)
+    left_out = accuracy.summary_of(rows)["left_out"]
+    if left_out:
+        values = ", ".join(f"{count} of a {WHY_LEFT_OUT.get(why, why)}" for why, count in sorted(left_out.items()))
+        lines += ["", f"Measured values that are not compared: {values}."]
     loose = collections.defaultdict(list)
     for row in rows:
         if not accuracy.is_exact(row) and row["ours_bytes"] is not None and row["remark"]:
