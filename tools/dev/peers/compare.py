@@ -41,9 +41,7 @@ WHY_LOOSE = {
 }
 
 WHY_LEFT_OUT = {
-    "draft_context": "second context that predicts several tokens",
     "later_output_rows": "buffer for logits that grows when more rows are asked for",
-    "mtp_weights": "model loaded with its layers for multi-token prediction",
 }
 
 
