@@ -209,7 +209,7 @@ void CommandLine::add_engine_options(CLI::App& command, engine::DeployRequest& r
       ->group(llamacpp);
   add_choice(command, "--spec-type", request.spec_type, {"none", "draft-simple", "draft-mtp"},
              "who drafts tokens; draft-mtp: the model's own layers", llamacpp);
-  add_number(command, "--spec-draft-n-max", request.spec_draft_n_max, "tokens drafted at once; default 3")
+  add_number(command, "--spec-draft-n-max,--draft-max", request.spec_draft_n_max, "tokens drafted at once; default 3")
       ->group(llamacpp);
   add_choice(command, "--cache-type-k-draft,--spec-draft-type-k", request.cache_type_k_draft, cache_types(),
              "of the draft's K cache (-ctkd)", llamacpp);

@@ -36,6 +36,28 @@ inline void must_be_sound(const model::ModelDescription& model) {
   must(!model.fingerprint.digest.empty());
 }
 
+/// As a model that drafts: with itself as its draft model, with its own layers, and as its own projector.
+inline void check_companions(const model::ModelDescription& model, const model::GgufPart& part) {
+  for (const auto type : {engine::SpecType::draft_simple, engine::SpecType::draft_mtp}) {
+    engine::LlamaCppConfig config{.ctx_size = 1 << 27, .parallel = 256, .spec_type = type};
+    config.spec_draft_n_max = engine::kMostDrafted;
+    model::Companions companions;
+    if (type == engine::SpecType::draft_simple) {
+      config.draft_model = "fuzz.gguf";
+      companions.draft = model;
+    }
+    companions.projector = model::Projector{.path = "fuzz.gguf", .file = Bytes{static_cast<std::int64_t>(part.size)}};
+    companions.projector->tensors = companions.projector->file;
+    config.mmproj = "fuzz.gguf";
+    const auto estimate = memory::estimate_llamacpp(model, config, {}, memory::Placement::gpu, companions);
+    if (!estimate) {
+      must_be_told(estimate.error());
+      continue;
+    }
+    for (const auto& figure : estimate->parts) must(figure.size >= Bytes{} && figure.size <= estimate->total);
+  }
+}
+
 inline void check_gguf(std::span<const std::byte> bytes) {
   // As the whole file, and as the start of a larger one, whose data is not there to be looked at.
   for (const std::uint64_t more : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
@@ -48,6 +70,9 @@ inline void check_gguf(std::span<const std::byte> bytes) {
     const model::GgufPart part{.path = "fuzz.gguf", .size = size, .header = std::move(*header)};
     const auto described = model::describe_gguf("fuzz.gguf", "fuzz", {&part, 1});
     described ? must_be_sound(*described) : must_be_told(described.error());
+    if (described) check_companions(*described, part);
+    const auto projector = model::describe_projector(part);
+    projector ? must(projector->tensors <= projector->file) : must_be_told(projector.error());
   }
 }
 

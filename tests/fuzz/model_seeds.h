@@ -41,6 +41,11 @@ inline std::vector<Seed> gguf_seeds() {
     w.key_u32s("llama.expert_feed_forward_length", {32});
   });
   with("split", tiny, [](GgufWriter& w) { w.key_u16("split.no", 0).key_u16("split.count", 2); });
+  GgufWriter projector;
+  projector.key_text("general.architecture", "clip").tensor("v.patch_embd.weight", GgmlType::f32, {4, 4});
+  seeds.push_back(gguf_seed("projector", projector));
+  with("nextn", DenseGguf{.n_layer = 2, .n_embd = 32, .n_head = 2, .n_head_kv = 1, .n_ff = 32, .n_vocab = 4},
+       [](GgufWriter& w) { w.key_u32("llama.nextn_predict_layers", 1); });
   GgufWriter every_type;
   every_type.key_u8("a", 1).key_u16("b", 2).key_i32("c", -3).key_f32("d", 4.0F).key_bool("e", true).key_u64("f",
                                                                                                             1ULL << 63);

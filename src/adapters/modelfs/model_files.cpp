@@ -32,8 +32,8 @@ Result<model::ModelDescription> FileSystemModels::describe(const std::string& pa
   auto description = is_folder(tidy) ? describe_folder(tidy) : describe_gguf_set(tidy, gguf_set_of(tidy));
   if (!description) return description;
   description->path = path;
-  if (description->format == model::Format::gguf) {
-    const auto folder = is_folder(tidy) ? tidy : tidy.parent_path();
+  if (description->format == model::Format::gguf && !description->files.empty()) {
+    const auto folder = fs::path{description->files.front().path}.parent_path();
     description->projectors = projectors_in(folder.empty() ? "." : folder);
   }
   return description;

@@ -66,7 +66,10 @@ Result<std::optional<Load>> load_draft(const Load& main, const model::Companions
   auto draft = load(model, llamacpp::draft_config(main.config, main.context), placement, is_mtp);
   if (draft) return std::move(*draft);
   auto error = std::move(draft.error());
-  if (error.where == "cache_type_k" || error.where == "cache_type_v") error.where += "_draft";
+  if (error.where == "cache_type_k" || error.where == "cache_type_v") {
+    error.where += "_draft";
+    error.hint = "choose other cache_type_k_draft and cache_type_v_draft; f16 works for every model";
+  }
   error.message = "the draft: " + error.message;
   return fail(std::move(error));
 }

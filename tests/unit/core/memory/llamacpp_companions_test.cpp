@@ -145,6 +145,20 @@ TEST(LlamaCppMtp, E3_TheContextThatDraftsHasNoIndexer) {
   EXPECT_EQ(estimate_of(model, drafting(SpecType::draft_mtp, config_of(4096))).part("kv") - main, Bytes{4096 * kCell});
 }
 
+TEST(LlamaCppMtp, LatentAttentionRefusesDifferentTypesOfTheDraftToo) {
+  auto model = small_model(8);
+  model.architecture = "deepseek2";
+  for (auto& layer : model.layers) layer.attention->keeps_values = false;
+  model.nextn_layers.assign(1, model.layers.front());
+  auto config = drafting(SpecType::draft_mtp, config_of(4096));
+  config.cache_type_k_draft = CacheType::q8_0;
+  const auto error = refused(model, config);
+  EXPECT_EQ(error.where, "cache_type_v_draft");
+  EXPECT_THAT(error.hint, HasSubstr("cache_type_k_draft"));
+  config.cache_type_v_draft = CacheType::q8_0;
+  EXPECT_EQ(refused(model, config).code, "ok");
+}
+
 TEST(LlamaCppMtp, E4_OlderCopiesOfTheStateAreKeptOnlyWhereTheModelCanGoBack) {
   auto config = drafting(SpecType::draft_mtp, config_of(4096, 2));
   const auto four = estimate_of(mtp_model(), config);
