@@ -72,17 +72,6 @@ dto::Problem problem_of(const Error& error) {
   return problem;
 }
 
-std::string path_part(std::string_view text) {
-  constexpr std::string_view kUnreserved = "-._~";
-  std::string result;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       kUnreserved.find(c) != std::string_view::npos;
-    result += plain ? std::string{c} : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return result;
-}
-
 ApiClient::ApiClient(settings::ListenAddress address, std::string token)
     : address_(std::move(address)),
       token_(std::move(token)) {

@@ -22,9 +22,6 @@ inline std::unexpected<dto::Problem> refuse(const Error& error) { return refuse(
 /// Code of the problem when nobody listens at the daemon's address.
 inline constexpr std::string_view kNoDaemon = "no_daemon";
 
-/// One part of a path, percent-encoded.
-std::string path_part(std::string_view text);
-
 /// The daemon's API. Each call blocks until it is answered.
 class ApiClient {
  public:

@@ -1,3 +1,4 @@
+#include "adapters/net/http_text.h"
 #include "base/masking.h"
 #include "cli/commands.h"
 #include "cli/report.h"
@@ -15,7 +16,7 @@ std::string path_to_apply(const std::string& plan) {
   const auto slash = plan.find('/');
   const auto set = slash == std::string::npos ? std::string{"latest"} : plan.substr(0, slash);
   const auto id = slash == std::string::npos ? plan : plan.substr(slash + 1);
-  return fmt::format("/plans/{}/{}/apply", path_part(set), path_part(id));
+  return fmt::format("/plans/{}/{}/apply", net::percent_encode(set), net::percent_encode(id));
 }
 
 /// Whose plan it is, which "stop:3" alone does not say, and what speaks against it.

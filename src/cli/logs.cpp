@@ -1,3 +1,4 @@
+#include "adapters/net/http_text.h"
 #include "base/masking.h"
 #include "cli/commands.h"
 #include "cli/report.h"
@@ -52,7 +53,8 @@ class LinePrinter {
 }  // namespace
 
 int run(const LogsCommand& command, Context& context) {
-  auto path = "/deployments/" + path_part(command.deployment) + "/logs?follow=" + (command.follow ? "1" : "0");
+  auto path =
+      "/deployments/" + net::percent_encode(command.deployment) + "/logs?follow=" + (command.follow ? "1" : "0");
   if (command.tail) path += fmt::format("&tail={}", *command.tail);
   LinePrinter printer{context};
   const auto end = context.api.stream(path, [&](std::string_view piece) {

@@ -1,3 +1,4 @@
+#include "adapters/net/http_text.h"
 #include "base/masking.h"
 #include "cli/commands.h"
 #include "cli/report.h"
@@ -12,7 +13,7 @@ namespace {
 
 /// Returns what it was: the daemon has nothing left to say about it.
 Answer<dto::Deployment> remove(const ApiClient& api, const std::string& name) {
-  auto deployment = api.get<dto::Deployment>("/deployments/" + path_part(name));
+  auto deployment = api.get<dto::Deployment>("/deployments/" + net::percent_encode(name));
   if (!deployment) return deployment;
   // By its number, so that another deployment which takes the name in between is not hit.
   const auto removed = api.remove(fmt::format("/deployments/{}", deployment->id.value));

@@ -1,3 +1,4 @@
+#include "adapters/net/http_text.h"
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "cli/waiting.h"
@@ -5,7 +6,7 @@
 namespace dgxmm::cli {
 
 int run(const StartCommand& command, Context& context) {
-  const auto path = "/deployments/" + path_part(command.deployment) + "/start";
+  const auto path = "/deployments/" + net::percent_encode(command.deployment) + "/start";
   const auto deployment = context.api.post<dto::Deployment>(path);
   if (!deployment) return report(context, deployment.error());
   return finish_start(context, *deployment, command.wait);

@@ -1,3 +1,4 @@
+#include "adapters/net/http_text.h"
 #include "base/masking.h"
 #include "cli/commands.h"
 #include "cli/report.h"
@@ -24,7 +25,7 @@ Answer<std::vector<std::string>> running(const ApiClient& api) {
 Answer<dto::Deployment> stop(Context& context, const std::string& deployment) {
   Progress progress{context.console};
   progress.show(fmt::format("stopping {}", deployment));
-  return context.api.post<dto::Deployment>("/deployments/" + path_part(deployment) + "/stop");
+  return context.api.post<dto::Deployment>("/deployments/" + net::percent_encode(deployment) + "/stop");
 }
 
 }  // namespace

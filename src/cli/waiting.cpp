@@ -1,5 +1,6 @@
 #include "cli/waiting.h"
 
+#include "adapters/net/http_text.h"
 #include "base/masking.h"
 #include "cli/format.h"
 #include "cli/interrupt.h"
@@ -79,7 +80,7 @@ Answer<dto::Deployment> wait_until_ready(Context& context, dto::Deployment deplo
 Answer<dto::Operation> wait_until_done(Context& context, dto::Operation operation) {
   const Interrupt interrupt;
   std::vector<std::string> shown;
-  const auto path = "/operations/" + path_part(operation.id);
+  const auto path = "/operations/" + net::percent_encode(operation.id);
   for (;;) {
     show_steps(context.console, operation, shown);
     if (operation.state != "running") return operation;

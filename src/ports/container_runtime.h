@@ -1,6 +1,7 @@
 #pragma once
 #include "base/ids.h"
 #include "base/result.h"
+#include "core/container/container.h"
 #include "core/memory/budget.h"
 #include "ports/event_loop.h"
 
@@ -21,18 +22,21 @@ struct InstanceSpec {
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to the runtime's own
   std::string log_path;                                          ///< where stdout and stderr go, appended
+  std::optional<container::Settings> container;  ///< absent: a plain process. Else an empty first argument means the
+                                                 ///< image's own entrypoint
 };
 
 /// One running engine; its identity survives both the daemon and the reuse of pids and names. Stored as it is.
 struct Instance {
-  std::string runtime;  ///< "process"
-  std::int64_t pid = 0;
+  std::string runtime;   ///< "process" or "docker"
+  std::int64_t pid = 0;  ///< of its first process, seen from the host; 0: not known (of a container)
   std::uint64_t start_time_ticks = 0;
   std::string boot_id;
   std::string command_digest;  ///< of the argument vector
   std::string cgroup;          ///< path below the mount; empty: measured by its process tree
   int cgroup_version = 0;
-  std::string container_id;  ///< of a container runtime
+  std::string container_id;          ///< of a container runtime
+  std::optional<std::string> image;  ///< id of the image that a container was made from
 
   friend bool operator==(const Instance&, const Instance&) = default;
 };
@@ -50,29 +54,36 @@ enum class Presence { running, gone, unreachable };
 class ContainerRuntime {
  public:
   virtual ~ContainerRuntime() = default;
-  /// The instance exists when this returns. Errors: `engine_not_found`, `start_failed`.
+  /// The instance exists when this returns. Errors: `engine_not_found`, `start_failed`; of containers also
+  /// `docker_unreachable`, `docker_refused`, `image_not_found`, `gpu_not_available`, `port_taken` (nothing was left
+  /// behind), `name_taken`, `already_running`.
   virtual Task<Result<Instance>> start(InstanceSpec spec) = 0;
-  /// Runs a short command to its end and returns what it printed (an engine's --help). Errors: `engine_not_found`,
-  /// `start_failed`, `deadline_exceeded`, `shutting_down`.
-  virtual Task<Result<std::string>> output_of(std::vector<std::string> arguments,
-                                              std::chrono::milliseconds deadline) = 0;
-  /// Is it still the same one (pid, start time, command)?
+  /// Runs a short command to its end and returns what it printed (an engine's --help); in a container of `image`, or,
+  /// with none, as a process. Errors: `engine_not_found`, `start_failed`, `deadline_exceeded`, `shutting_down`; of
+  /// containers also those of `start`.
+  virtual Task<Result<std::string>> output_of(std::vector<std::string> arguments, std::chrono::milliseconds deadline,
+                                              std::string image) = 0;
+  /// Is it still the same one (pid, start time, command; of a container its id)? `unreachable` as long as nobody can
+  /// say.
   virtual Presence presence(const Instance& instance) = 0;
+  /// Returns when `find_owned` is complete, which for containers takes an answer of their engine, or when the loop
+  /// stops.
+  virtual Task<> until_known() = 0;
   /// Every running engine that was started for a deployment of this state folder, found without the store: by its
-  /// cgroup's name, else by the DGXMM_INSTANCE mark ("<InstanceSpec::name>") in its environment. So an engine that was
-  /// started just before the daemon was killed is neither lost nor started twice.
+  /// cgroup's name, else by the DGXMM_INSTANCE mark ("<InstanceSpec::name>") in its environment; a container by its
+  /// labels. So an engine that was started just before the daemon was killed is neither lost nor started twice.
   virtual std::vector<std::pair<std::string, Instance>> find_owned() = 0;
   /// Returns when the instance has ended, or, with nothing known, when the loop stops.
   virtual Task<ExitStatus> wait(Instance instance) = 0;
   /// Asks it to end, then kills it after `grace`; returns when it is gone, with everything it had started.
-  /// Errors: `still_running` (stuck in the kernel), `shutting_down` (it was asked, and the loop stopped before the
-  /// end).
+  /// Errors: `still_running` (stuck in the kernel), `docker_unreachable`, `shutting_down` (it was asked, and the loop
+  /// stopped before the end).
   virtual Task<Result<void>> stop(Instance instance, std::chrono::milliseconds grace) = 0;
   /// B6; parts that cannot be read are absent. Nothing when the instance is gone and holds nothing.
   virtual std::optional<memory::Measured> measure(const Instance& instance) = 0;
   /// The pids of the instance, for the process view.
   virtual std::vector<std::int64_t> pids(const Instance& instance) = 0;
-  /// Removes what an ended instance leaves behind (its empty cgroup).
+  /// Removes what an ended instance leaves behind (its empty cgroup, its container).
   virtual void forget(const Instance& instance) = 0;
 };
 

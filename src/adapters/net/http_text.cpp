@@ -104,6 +104,17 @@ Result<RequestTarget> parse_target(std::string_view target) {
   return result;
 }
 
+std::string percent_encode(std::string_view text) {
+  constexpr std::string_view kUnreserved = "-._~";
+  std::string result;
+  for (const char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       kUnreserved.find(c) != std::string_view::npos;
+    result += plain ? std::string{c} : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return result;
+}
+
 std::string response_head(int status, const HeaderList& headers, Framing framing, std::size_t length, bool keep_alive) {
   auto head = fmt::format("HTTP/1.1 {} {}\r\n", status, reason_phrase(status));
   for (const auto& [name, value] : headers) {

@@ -26,6 +26,9 @@ struct RequestTarget {
 /// name that is given twice.
 Result<RequestTarget> parse_target(std::string_view target);
 
+/// A part of a path or query with everything escaped that could mean something else there (RFC 3986, 2.3).
+std::string percent_encode(std::string_view text);
+
 /// How the end of a body is marked.
 enum class Framing { none, length, chunked, until_close };
 

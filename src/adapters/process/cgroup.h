@@ -1,5 +1,6 @@
 #pragma once
 #include "core/host/readings.h"
+#include "ports/memory_groups.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -11,12 +12,7 @@
 namespace dgxmm::process {
 
 /// A memory cgroup of one engine.
-struct Group {
-  int version = 0;
-  std::string path;  ///< below the mount of the memory controller
-
-  friend bool operator==(const Group&, const Group&) = default;
-};
+using Group = host::CgroupPath;
 
 /// Where this host has its memory controller, and which group the daemon itself is in.
 struct CgroupHost {
@@ -33,7 +29,7 @@ std::optional<CgroupHost> find_cgroup_host(std::string_view mountinfo, std::stri
 std::vector<std::string> candidate_parents(const CgroupHost& host);
 
 /// Makes, reads and removes the memory cgroups of the engines; v1 and v2.
-class MemoryCgroups {
+class MemoryCgroups final : public ports::MemoryGroups {
  public:
   /// `root` is prepended to the files of /proc and to the mount points; `parent` replaces the places that are tried.
   explicit MemoryCgroups(const std::filesystem::path& root = "/", std::optional<std::string> parent = {});
@@ -42,10 +38,8 @@ class MemoryCgroups {
   std::optional<Group> create(const std::string& name);
   /// The file through which a process enters.
   [[nodiscard]] std::filesystem::path procs_file(const Group& group) const;
-  /// Absent when the group does not exist.
-  [[nodiscard]] std::optional<host::CgroupMemory> read(const Group& group) const;
-  /// Every process of the group and of the groups in it.
-  [[nodiscard]] std::vector<std::int64_t> members(const Group& group) const;
+  [[nodiscard]] std::optional<host::CgroupMemory> read(const Group& group) const override;
+  [[nodiscard]] std::vector<std::int64_t> members(const Group& group) const override;
   /// Every group that was made here, for a name that begins with `prefix`, and still exists.
   [[nodiscard]] std::vector<Group> groups(std::string_view prefix) const;
   /// What `create` was given for this group.

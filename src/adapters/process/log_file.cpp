@@ -227,6 +227,13 @@ std::vector<std::string> FileEngineLogs::tail(const std::string& path, std::size
   return process::tail(path, lines);
 }
 
+Result<void> FileEngineLogs::append(const std::string& path, std::string_view lines) {
+  constexpr mode_t kOwnerOnly = 0600;
+  const FileDescriptor file{::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly)};
+  if (!file || !write_all(file, lines)) return unusable(path, "write");
+  return {};
+}
+
 void FileEngineLogs::trim(const std::string& path) {
   if (const auto done = process::trim(path, limit_bytes_); !done) {
     log::warning("{} {}", done.error().message, done.error().hint);

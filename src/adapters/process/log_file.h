@@ -66,6 +66,7 @@ class FileEngineLogs final : public ports::EngineLogs {
 
   std::unique_ptr<ports::LogFollower> follow(const std::string& path, bool from_start) override;
   std::vector<std::string> tail(const std::string& path, std::size_t lines) override;
+  Result<void> append(const std::string& path, std::string_view lines) override;
   void trim(const std::string& path) override;
   void remove(const std::string& path) override;
 

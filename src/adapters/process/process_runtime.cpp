@@ -246,7 +246,8 @@ ports::Task<Result<ports::Instance>> ProcessRuntime::launch(ports::InstanceSpec 
   co_return instance;
 }
 
-ports::Task<Result<std::string>> ProcessRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline) {
+ports::Task<Result<std::string>> ProcessRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline,
+                                                           std::string /*image*/) {
   if (arguments.empty()) co_return fail("start_failed", "the command line is empty");
   const std::string executable = arguments.front();
   auto output = make_pipe();
@@ -301,6 +302,8 @@ ports::Presence ProcessRuntime::presence(const ports::Instance& instance) {
   return read_stat(instance.pid) || has_ended(pidfd) ? ports::Presence::gone : ports::Presence::unreachable;
 }
 
+ports::Task<> ProcessRuntime::until_known() { co_return; }
+
 std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_owned() {
   std::vector<std::pair<std::string, ports::Instance>> found;
   const auto add = [&found](const std::string& name, const host::ProcessStat& process, const Group& group) {
@@ -320,7 +323,7 @@ std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_owned(
   for (const auto& [name, process] : marked_processes()) {
     if (!name.starts_with(options_.owned_prefix)) continue;
     const bool known = std::ranges::any_of(found, [&](const auto& owned) { return owned.second.pid == process.pid; });
-    if (!known) add(name, process, {});
+    if (!known) add(name, process, {.version = 0, .path = {}});
   }
   return found;
 }

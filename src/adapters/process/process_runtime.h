@@ -43,9 +43,10 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   ProcessRuntime(boost::asio::io_context& loop, ProcessRuntimeOptions options);
 
   ports::Task<Result<ports::Instance>> start(ports::InstanceSpec spec) override;
-  ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments,
-                                             std::chrono::milliseconds deadline) override;
+  ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments, std::chrono::milliseconds deadline,
+                                             std::string image) override;
   ports::Presence presence(const ports::Instance& instance) override;
+  ports::Task<> until_known() override;
   std::vector<std::pair<std::string, ports::Instance>> find_owned() override;
   ports::Task<ports::ExitStatus> wait(ports::Instance instance) override;
   ports::Task<Result<void>> stop(ports::Instance instance, std::chrono::milliseconds grace) override;

@@ -104,7 +104,7 @@ void Supervisor::start(DeploymentId id) {
 
 ports::Task<std::set<std::string, std::less<>>> Supervisor::supported_flags(std::string executable) {
   std::vector<std::string> arguments{executable, "--help"};
-  const auto help = co_await world_.runtime.output_of(std::move(arguments), 10s);
+  const auto help = co_await world_.runtime.output_of(std::move(arguments), 10s, {});
   if (help) co_return engine::parse_help_flags(*help);
   log::warning("{} --help: {}; it is given the flags of the current build", executable, help.error().message);
   co_return std::set<std::string, std::less<>>{};

@@ -43,13 +43,10 @@ void add_gpu(GpuAccess access, bj::object& host, bj::array& environment) {
 
 bj::object body_without_labels(const CreateRequest& request) {
   const auto& settings = request.settings;
-  const auto inside = fmt::format("{}/tcp", settings.container_port);
   bj::array environment;
   for (const auto& [name, value] : request.environment) environment.emplace_back(valid_utf8(name + "=" + value));
   bj::array mounts;
   for (const auto& mount : settings.mounts) mounts.emplace_back(mount_of(mount));
-  const bj::object binding{{"HostIp", "127.0.0.1"}, {"HostPort", std::to_string(settings.host_port)}};
-
   bj::object host{
       {"Init", true},  // D2
       {"IpcMode", "private"},
@@ -65,16 +62,18 @@ bj::object body_without_labels(const CreateRequest& request) {
       {"CapAdd", bj::array{"DAC_OVERRIDE"}},  // to read a model that belongs to somebody else
       {"SecurityOpt", bj::array{"no-new-privileges"}},
       {"Mounts", std::move(mounts)},
-      {"PortBindings", {{inside, bj::array{binding}}}},
   };
   if (!request.network.empty()) host["NetworkMode"] = request.network;
   add_gpu(request.gpu, host, environment);
 
-  bj::object body{{"Image", request.image_id},
-                  {"Tty", false},
-                  {"Env", std::move(environment)},
-                  {"ExposedPorts", {{inside, bj::object{}}}},
-                  {"HostConfig", std::move(host)}};
+  bj::object body{{"Image", request.image_id}, {"Tty", false}, {"Env", std::move(environment)}};
+  if (settings.container_port != 0) {
+    const auto inside = fmt::format("{}/tcp", settings.container_port);
+    const bj::object binding{{"HostIp", "127.0.0.1"}, {"HostPort", std::to_string(settings.host_port)}};
+    host["PortBindings"] = bj::object{{inside, bj::array{binding}}};
+    body["ExposedPorts"] = bj::object{{inside, bj::object{}}};
+  }
+  body["HostConfig"] = std::move(host);
   auto arguments = request.arguments;
   if (!arguments.empty()) {
     if (!arguments.front().empty()) body["Entrypoint"] = bj::array{valid_utf8(arguments.front())};
@@ -106,7 +105,8 @@ std::string create_body(const CreateRequest& request) {
   body["Labels"] = bj::object{{kOwnerLabel, request.owner},
                               {kNameLabel, request.name},
                               {kDeploymentLabel, std::to_string(request.deployment.value)},
-                              {kSpecLabel, spec_digest(request)}};
+                              {kSpecLabel, spec_digest(request)},
+                              {kLogLabel, valid_utf8(request.log_path)}};
   return bj::serialize(body);
 }
 

@@ -15,6 +15,7 @@ inline constexpr std::string_view kOwnerLabel = "dgxmm.instance";         ///< o
 inline constexpr std::string_view kNameLabel = "dgxmm.name";              ///< InstanceSpec::name
 inline constexpr std::string_view kDeploymentLabel = "dgxmm.deployment";  ///< its id
 inline constexpr std::string_view kSpecLabel = "dgxmm.spec";              ///< digest of what it was made from (D8)
+inline constexpr std::string_view kLogLabel = "dgxmm.log";                ///< the file that its log is copied to
 
 /// How the GPU is asked for on this engine: CDI where it has found devices of NVIDIA's, else NVIDIA's own runtime, else
 /// not at all.
@@ -30,6 +31,7 @@ struct CreateRequest {
   std::vector<std::pair<std::string, std::string>> environment;
   std::string image_id;  ///< what `settings.image` is today
   GpuAccess gpu = GpuAccess::none;
+  std::string log_path;      ///< kLogLabel; empty: its log is not copied
   Bytes log_limit = mib(8);  ///< of the file that the engine keeps; it has two of them
   std::string network;       ///< empty: the engine's default
 };

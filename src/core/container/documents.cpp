@@ -315,6 +315,13 @@ Result<Created> parse_created(std::string_view json) {
   return Created{.id = std::move(*id), .warnings = texts(list(object, "Warnings"))};
 }
 
+Result<ApiRange> parse_api_range(std::string_view json) {
+  const auto value = parse_object(json);
+  if (!value) return fail(value.error());
+  const auto& object = value->get_object();
+  return ApiRange{.least = text(object, "MinAPIVersion"), .most = text(object, "ApiVersion")};
+}
+
 std::string error_message(std::string_view body) {
   constexpr std::size_t kLongest = 1000;
   std::string message;

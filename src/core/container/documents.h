@@ -25,6 +25,12 @@ struct Created {
 };
 Result<Created> parse_created(std::string_view json);
 
+/// What `GET /version` says about the versions of the API that it takes; empty: nothing.
+struct ApiRange {
+  std::string least, most;
+};
+Result<ApiRange> parse_api_range(std::string_view json);
+
 /// What the engine says in the body of an error: its `message`, else the text itself, made safe to show.
 std::string error_message(std::string_view body);
 

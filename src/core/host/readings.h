@@ -37,6 +37,7 @@ CgroupMemory parse_cgroup_v1(std::string_view memory_stat, std::string_view kmem
 struct CgroupPath {
   int version = 2;
   std::string path;  ///< relative to the mount of that version
+  friend bool operator==(const CgroupPath&, const CgroupPath&) = default;
 };
 std::optional<CgroupPath> parse_proc_cgroup(std::string_view text);
 

@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include "adapters/net/http_text.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "fake_daemon.h"
@@ -601,7 +602,7 @@ TEST_F(Commands, StopAllStopsWhatRuns) {
 TEST_F(Commands, ANameCannotLeaveItsPartOfThePath) {
   daemon_.on("POST /deployments/x?y/stop", deployment(1, "x", "stopped"));
   EXPECT_EQ(run_with_daemon({"stop", "x?y"}).exit_code, 0);
-  EXPECT_EQ(path_part("../a b?#%ä"), "..%2Fa%20b%3F%23%25%C3%A4");
+  EXPECT_EQ(net::percent_encode("../a b?#%ä"), "..%2Fa%20b%3F%23%25%C3%A4");
 }
 
 TEST_F(Commands, RemoveRemovesByNumber) {

@@ -335,7 +335,7 @@ TEST_F(ProcessRuntimeTest, EndWaits_AStopReturnsWithinItsGraceAndHasAsked) {
 
 TEST_F(ProcessRuntimeTest, EndWaits_AShortCommandIsEnded) {
   std::optional<Result<std::string>> printed;
-  boost::asio::co_spawn(loop_, runtime_->output_of({"sleep", "1000"}, std::chrono::hours{1}),
+  boost::asio::co_spawn(loop_, runtime_->output_of({"sleep", "1000"}, std::chrono::hours{1}, {}),
                         [&](const std::exception_ptr& failure, Result<std::string> result) {
                           if (!failure) printed = std::move(result);
                         });
@@ -558,30 +558,30 @@ TEST_F(ProcessRuntimeTest, C5_AnOomKillWhileNoDaemonRanIsStillFound) {
 // ---------------------------------------------------------------------------------------------------
 
 TEST_F(ProcessRuntimeTest, OutputOfIsStdoutAndStderr) {
-  EXPECT_EQ(run(runtime_->output_of({"sh", "-c", "echo out; echo err >&2; exit 1"}, kPatience)), "out\nerr\n");
+  EXPECT_EQ(run(runtime_->output_of({"sh", "-c", "echo out; echo err >&2; exit 1"}, kPatience, {})), "out\nerr\n");
 }
 
 TEST_F(ProcessRuntimeTest, OutputOfAMissingProgramIsEngineNotFound) {
-  const auto result = run(runtime_->output_of({"no-such-llama-server", "--help"}, kPatience));
+  const auto result = run(runtime_->output_of({"no-such-llama-server", "--help"}, kPatience, {}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, "engine_not_found");
 }
 
 TEST_F(ProcessRuntimeTest, OutputOfEndsACommandAtItsDeadlineWithItsChildren) {
-  const auto result = run(runtime_->output_of({"sh", "-c", "sleep 1000 & sleep 1000"}, 20ms));
+  const auto result = run(runtime_->output_of({"sh", "-c", "sleep 1000 & sleep 1000"}, 20ms, {}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, "deadline_exceeded");
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was left";
 }
 
 TEST_F(ProcessRuntimeTest, OutputOfACommandThatClosesItsOutputAndStaysEndsAtTheDeadline) {
-  const auto result = run(runtime_->output_of({"sh", "-c", "exec >&- 2>&-; sleep 1000"}, 20ms));
+  const auto result = run(runtime_->output_of({"sh", "-c", "exec >&- 2>&-; sleep 1000"}, 20ms, {}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, "deadline_exceeded");
 }
 
 TEST_F(ProcessRuntimeTest, OutputOfACommandThatPrintsForeverIsBounded) {
-  const auto result = run(runtime_->output_of({"yes"}, kPatience));
+  const auto result = run(runtime_->output_of({"yes"}, kPatience, {}));
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(result->size(), 1024U * 1024U);
 }

@@ -128,6 +128,11 @@ std::unique_ptr<ports::LogFollower> FakeEngineLogs::follow(const std::string& pa
   return std::make_unique<Follower>(*this, path, position);
 }
 
+Result<void> FakeEngineLogs::append(const std::string& path, std::string_view lines) {
+  files[path].emplace_back(lines);
+  return {};
+}
+
 std::vector<std::string> FakeEngineLogs::tail(const std::string& path, std::size_t lines) {
   const auto found = files.find(path);
   if (found == files.end()) return {};
@@ -223,7 +228,8 @@ ports::Task<Result<ports::Instance>> FakeRuntime::start(ports::InstanceSpec spec
   co_return instance;
 }
 
-ports::Task<Result<std::string>> FakeRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline) {
+ports::Task<Result<std::string>> FakeRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline,
+                                                        std::string /*image*/) {
   static_cast<void>(arguments);
   static_cast<void>(deadline);
   co_await loop_->sleep_for(milliseconds{5});
@@ -236,6 +242,8 @@ ports::Presence FakeRuntime::presence(const ports::Instance& instance) {
   const bool same = found != engines_.end() && found->second.instance == instance;
   return same && !found->second.ended ? ports::Presence::running : ports::Presence::gone;
 }
+
+ports::Task<> FakeRuntime::until_known() { co_return; }
 
 std::vector<std::pair<std::string, ports::Instance>> FakeRuntime::find_owned() {
   let_die();

@@ -62,6 +62,7 @@ class FakeEngineLogs final : public ports::EngineLogs {
 
   std::unique_ptr<ports::LogFollower> follow(const std::string& path, bool from_start) override;
   std::vector<std::string> tail(const std::string& path, std::size_t lines) override;
+  Result<void> append(const std::string& path, std::string_view lines) override;
   void trim(const std::string& path) override { static_cast<void>(path); }
   void remove(const std::string& path) override { files.erase(path); }
 };
@@ -122,8 +123,9 @@ class FakeRuntime final : public ports::ContainerRuntime {
   [[nodiscard]] Bytes held();
 
   ports::Task<Result<ports::Instance>> start(ports::InstanceSpec spec) override;
-  ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments,
-                                             std::chrono::milliseconds deadline) override;
+  ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments, std::chrono::milliseconds deadline,
+                                             std::string image) override;
+  ports::Task<> until_known() override;
   ports::Presence presence(const ports::Instance& instance) override;
   std::vector<std::pair<std::string, ports::Instance>> find_owned() override;
   ports::Task<ports::ExitStatus> wait(ports::Instance instance) override;

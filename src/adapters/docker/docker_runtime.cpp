@@ -1,0 +1,645 @@
+#include "adapters/docker/docker_runtime.h"
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/masking.h"
+#include "core/container/ending.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+namespace dgxmm::docker {
+namespace {
+
+using container::Container;
+using ports::Instance;
+using ports::Task;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr std::string_view kRuntimeName = "docker";
+constexpr auto kFirstRetry = 200ms;
+constexpr auto kPoll = 100ms;
+constexpr auto kKillAgain = 5s;
+/// How long a start waits for an engine that does not answer at the moment.
+constexpr auto kStartPatience = 3s;
+/// For the last lines of a log, after the end of what wrote them.
+constexpr auto kLogPatience = 5s;
+/// What was made and never started, or has ended, and nobody asked about: left behind by an earlier daemon.
+constexpr auto kLeftoverAge = std::chrono::minutes{10};
+/// Events may be older than the list that they are compared with, never younger.
+constexpr auto kEventOverlap = 2s;
+constexpr std::size_t kTrimEvery = 1024 * 1024;
+constexpr std::size_t kOutputLimit = 1024 * 1024;
+constexpr int kKilled = 137;
+
+Error shutting_down() {
+  return {"shutting_down", "dgxmm is shutting down", "the next `dgxmm serve` goes on from here", {}};
+}
+
+std::string label_of(const Container& container, std::string_view name) {
+  const auto found = container.labels.find(std::string{name});
+  return found == container.labels.end() ? std::string{} : found->second;
+}
+
+bool may_hold_memory(const Container& container) {
+  return !container.ended() && container.status != container::Status::created;
+}
+
+/// Takes an id out of a set however the task ends.
+class Membership {
+ public:
+  Membership(std::set<std::string>& set, std::string id) : set_(set), id_(std::move(id)) { set_.insert(id_); }
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  ~Membership() { set_.erase(id_); }
+
+ private:
+  std::set<std::string>& set_;
+  std::string id_;
+};
+
+}  // namespace
+
+struct DockerRuntime::EventStream {
+  container::JsonLines lines;
+  container::EngineTime since;
+  bool ended = false;
+};
+
+struct DockerRuntime::LogCopy {
+  std::string id;
+  std::string path;
+  bool tty = false;
+  bool done = false;
+  std::optional<container::EngineTime> last;
+  std::size_t untrimmed_bytes = 0;
+};
+
+DockerRuntime::DockerRuntime(net::AsioEventLoop& loop, ports::HttpClient& http, ports::MemoryGroups& groups,
+                             ports::EngineLogs& logs, DockerRuntimeOptions options)
+    : loop_(loop),
+      groups_(groups),
+      logs_(logs),
+      options_(std::move(options)),
+      client_(http, options_.socket, options_.call_deadline),
+      changed_(loop.make_wakeup()),
+      attention_(loop.make_wakeup()) {}
+
+// --- the connection
+
+void DockerRuntime::begin() { loop_.spawn("keep the connection to Docker", keep_connected()); }
+
+Task<> DockerRuntime::keep_connected() {
+  milliseconds pause = kFirstRetry;
+  while (!loop_.stopping()) {
+    const auto connected = co_await connect();
+    if (loop_.stopping()) co_return;
+    if (connected) {
+      pause = kFirstRetry;
+      co_await serve_connection();
+    } else {
+      set_down(connected.error());
+      co_await attention_->wait_for(pause);
+      pause = std::min(pause * 2, options_.longest_retry);
+    }
+  }
+}
+
+Task<Result<void>> DockerRuntime::connect() {
+  const auto api = co_await client_.negotiate();
+  if (!api) co_return fail(api.error());
+  if (!api->warning.empty() && api->warning != api_warning_) log::warning("{}", api->warning);
+  api_warning_ = api->warning;
+  auto info = co_await client_.info();
+  if (!info) co_return fail(info.error());
+  info_ = std::move(*info);
+  auto synchronised = co_await resynchronise();
+  co_return synchronised;
+}
+
+Task<Result<void>> DockerRuntime::resynchronise() {
+  dirty_.clear();
+  auto label = fmt::format("{}={}", container::kOwnerLabel, options_.owned_prefix);
+  const auto rows = co_await client_.list(std::move(label));
+  if (!rows) co_return fail(rows.error());
+  std::set<std::string> gone;
+  for (const auto& [id, ignored] : owned_) gone.insert(id);
+  for (const auto& row : *rows) {
+    gone.erase(row.id);
+    auto looked = co_await refresh(row.id);
+    if (!looked) co_return looked;
+  }
+  for (const auto& id : gone) drop(id);
+  const bool was_down = link_ != Link::up;
+  link_ = Link::up;
+  known_ = true;
+  problem_.reset();
+  if (was_down)
+    log::info("Docker {} at {}: {} of our containers", info_->server_version, options_.socket, rows->size());
+
+  const auto now = std::chrono::system_clock::now();
+  for (const auto& [id, container] : owned_) {
+    const auto since = container.finished_at ? container.finished_at : container.created_at;
+    const bool leftover = !container.alive() && !awaited_.contains(id) && since && now - *since > kLeftoverAge;
+    if (leftover) loop_.spawn("remove an old container", remove_later(id, false));
+  }
+  changed();
+  co_return Result<void>{};
+}
+
+Task<> DockerRuntime::serve_connection() {
+  auto stream = std::make_shared<EventStream>();
+  stream->since = std::chrono::system_clock::now() - kEventOverlap;
+  const auto events = loop_.spawn_cancellable("follow the events of Docker", follow_events(stream));
+  auto next_ping = steady_clock::now() + options_.ping_interval;
+  while (!loop_.stopping() && !stream->ended) {
+    Result<void> answered;
+    if (!dirty_.empty()) {
+      answered = co_await look_at_changed();
+    } else if (steady_clock::now() >= next_ping) {
+      answered = co_await client_.ping(options_.ping_deadline);
+      next_ping = steady_clock::now() + options_.ping_interval;
+    } else {
+      co_await attention_->wait_for(std::chrono::ceil<milliseconds>(next_ping - steady_clock::now()));
+    }
+    if (!answered) {
+      if (!loop_.stopping()) set_down(answered.error());
+      break;
+    }
+  }
+  events.cancel();
+}
+
+Task<> DockerRuntime::follow_events(std::shared_ptr<EventStream> stream) {
+  auto label = fmt::format("{}={}", container::kOwnerLabel, options_.owned_prefix);
+  std::function<bool(std::string_view)> on_piece = [this, stream](std::string_view bytes) {
+    const auto lines = stream->lines.put(bytes);
+    if (!lines) return false;
+    for (const auto& line : *lines) {
+      const auto event = container::parse_event(line);
+      if (event && !event->id.empty()) dirty_.insert(event->id);
+    }
+    attention_->notify_all();
+    return true;
+  };
+  const auto ended = co_await client_.events(stream->since, std::move(label), std::move(on_piece));
+  if (!ended && !loop_.stopping()) log::debug("Docker's events: {}", ended.error().message);
+  stream->ended = true;
+  attention_->notify_all();
+}
+
+Task<Result<void>> DockerRuntime::look_at_changed() {
+  const auto ids = std::exchange(dirty_, {});
+  for (const auto& id : ids) {
+    auto looked = co_await refresh(id);
+    if (!looked) co_return looked;
+  }
+  co_return Result<void>{};
+}
+
+Task<Result<void>> DockerRuntime::refresh(std::string id) {
+  auto found = co_await client_.inspect(id);
+  if (found) {
+    take_in(std::move(*found));
+  } else if (found.error().code == "container_not_found") {
+    drop(id);
+  } else if (found.error().code != "docker_refused") {
+    co_return fail(found.error());
+  }
+  co_return Result<void>{};
+}
+
+void DockerRuntime::set_down(const Error& error) {
+  if (link_ != Link::down) log::warning("{}", error.message);
+  link_ = Link::down;
+  problem_ = error;
+  changed();
+}
+
+void DockerRuntime::take_in(Container container) {
+  if (!container::is_owned(container.labels, options_.owned_prefix)) return;
+  auto& known = owned_[container.id];
+  known = std::move(container);
+  if (known.alive() || awaited_.contains(known.id)) copy_log(known);
+  changed();
+}
+
+void DockerRuntime::drop(const std::string& id) {
+  owned_.erase(id);
+  oom_kills_.erase(id);
+  if (const auto copy = copies_.find(id); copy != copies_.end() && copy->second->done) copies_.erase(copy);
+  changed();
+}
+
+Task<> DockerRuntime::until_known() {
+  while (!known_ && !loop_.stopping()) co_await changed_->wait_for(1s);
+}
+
+Task<Result<void>> DockerRuntime::until_connected() {
+  const auto give_up_at = steady_clock::now() + kStartPatience;
+  attention_->notify_all();
+  while (link_ != Link::up && steady_clock::now() < give_up_at && !loop_.stopping()) co_await changed_->wait_for(kPoll);
+  if (loop_.stopping()) co_return fail(shutting_down());
+  if (link_ == Link::up) co_return Result<void>{};
+  co_return fail(problem_.value_or(Error{"docker_unreachable",
+                                         fmt::format("the Docker Engine at {} has not answered yet", options_.socket),
+                                         "is it running? (`systemctl status docker`)", options_.socket}));
+}
+
+// --- starting
+
+Task<Result<Instance>> DockerRuntime::start(ports::InstanceSpec spec) {
+  if (!spec.container || spec.arguments.empty()) {
+    co_return fail("start_failed", "a container needs an image and a command line");
+  }
+  const auto connected = co_await until_connected();
+  if (!connected) co_return fail(connected.error());
+  const auto image = co_await client_.inspect_image(spec.container->image);
+  if (!image) co_return fail(image.error());
+  if (spec.arguments.front().empty() && image->entrypoint.empty()) {
+    co_return fail("engine_not_found",
+                   fmt::format("the image {} does not say which program it runs", spec.container->image),
+                   "use an image whose entrypoint is the engine's server", spec.container->image);
+  }
+  container::CreateRequest request{.settings = *spec.container,
+                                   .owner = options_.owned_prefix,
+                                   .name = spec.name,
+                                   .deployment = spec.deployment,
+                                   .arguments = spec.arguments,
+                                   .environment = spec.environment,
+                                   .image_id = image->id,
+                                   .gpu = container::GpuAccess::none,
+                                   .log_path = spec.log_path,
+                                   .log_limit = options_.log_limit,
+                                   .network = options_.network};
+  if (spec.container->gpu) {
+    request.gpu = container::gpu_access(*info_);
+    if (request.gpu == container::GpuAccess::none) {
+      co_return fail("gpu_not_available", "Docker has no way to hand over this host's GPU",
+                     "install the NVIDIA container toolkit and make its CDI specification (`nvidia-ctk cdi generate`)");
+    }
+  }
+  auto id = co_await create(std::move(request));
+  if (!id) co_return fail(id.error());
+  auto started = co_await start_created(std::move(*id), std::move(spec));
+  co_return started;
+}
+
+Task<Result<std::string>> DockerRuntime::create(container::CreateRequest request) {
+  const auto body = container::create_body(request);
+  auto name = request.name;
+  for (int tries = 0; tries < 3; ++tries) {
+    auto created = co_await client_.create(name, body);
+    if (created) {
+      for (const auto& warning : created->warnings) log::warning("{}: Docker warns: {}", name, printable(warning));
+      co_return created->id;
+    }
+    if (created.error().code != "name_taken") co_return fail(created.error());
+    const auto freed = co_await make_room_for_name(name);
+    if (!freed) co_return fail(freed.error());
+    std::random_device random;
+    if (!*freed) name = fmt::format("{}-{:08x}", request.name, random());
+  }
+  co_return fail("name_taken", fmt::format("Docker has containers named like {} already", request.name),
+                 "remove or rename them", request.name);
+}
+
+/// True: the name is free now. False: it belongs to somebody else, who keeps it.
+Task<Result<bool>> DockerRuntime::make_room_for_name(std::string name) {
+  const auto other = co_await client_.inspect(name);
+  if (!other) {
+    if (other.error().code == "container_not_found") co_return true;
+    co_return fail(other.error());
+  }
+  if (!container::is_owned(other->labels, options_.owned_prefix)) {
+    log::warning("the container name {} is taken by one that is not ours, which is left alone", name);
+    co_return false;
+  }
+  if (may_hold_memory(*other)) {
+    co_return fail("already_running", fmt::format("container {} of this deployment runs already", name),
+                   fmt::format("end it with `docker stop {}`, or restart dgxmm, which adopts it", name), name);
+  }
+  const auto removed = co_await client_.remove(other->id, false);
+  if (!removed) co_return fail(removed.error());
+  drop(other->id);
+  co_return true;
+}
+
+Task<Result<Instance>> DockerRuntime::start_created(std::string id, ports::InstanceSpec spec) {
+  const auto started = co_await client_.start(id);
+  Container container{.id = id, .name = spec.name};
+  if (!started) {
+    const auto& code = started.error().code;
+    // It may run by now, or soon: it exists, and counts, until the Engine says otherwise.
+    if (code == "docker_unreachable" || code == "cancelled") co_return instance_of(container);
+    loop_.spawn("remove a container that did not start", remove_later(id, true));
+    co_return fail(started.error());
+  }
+  auto found = co_await client_.inspect(id);
+  if (found) {
+    container = *found;
+    take_in(std::move(*found));
+  } else {
+    dirty_.insert(id);
+    attention_->notify_all();
+  }
+  co_return instance_of(container);
+}
+
+Task<> DockerRuntime::remove_later(std::string id, bool force) {
+  co_await until_copied(id);
+  while (!loop_.stopping()) {
+    const auto removed = co_await client_.remove(id, force);
+    if (removed) {
+      drop(id);
+      co_return;
+    }
+    if (removed.error().code == "docker_refused") {
+      log::warning("container {}: {}", id.substr(0, 12), removed.error().message);
+      co_return;
+    }
+    co_await changed_->wait_for(options_.longest_retry);
+  }
+}
+
+Instance DockerRuntime::instance_of(const Container& container) const {
+  Instance instance;
+  instance.runtime = kRuntimeName;
+  instance.pid = container.pid.value_or(0);
+  instance.command_digest = label_of(container, container::kSpecLabel);
+  instance.container_id = container.id;
+  if (!container.image.empty()) instance.image = container.image;
+  if (const auto group = find_group(container)) {
+    instance.cgroup = group->path;
+    instance.cgroup_version = group->version;
+  }
+  return instance;
+}
+
+Task<Result<std::string>> DockerRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline,
+                                                   std::string image_name) {
+  if (arguments.empty()) co_return fail("start_failed", "the command line is empty");
+  const auto give_up_at = steady_clock::now() + deadline;
+  const auto connected = co_await until_connected();
+  if (!connected) co_return fail(connected.error());
+  const auto image = co_await client_.inspect_image(image_name);
+  if (!image) co_return fail(image.error());
+  container::CreateRequest request;
+  request.owner = options_.owned_prefix;
+  request.arguments = std::move(arguments);
+  request.image_id = image->id;
+  request.log_limit = options_.log_limit;
+  request.network = "none";
+  const auto created = co_await client_.create({}, container::create_body(request));
+  if (!created) co_return fail(created.error());
+  const auto id = created->id;
+  auto outcome = co_await client_.start(id);
+  while (outcome) {
+    const auto found = co_await client_.inspect(id);
+    if (!found) outcome = fail(found.error());
+    if (found && !found->alive()) break;
+    if (steady_clock::now() > give_up_at) {
+      outcome = fail("deadline_exceeded", fmt::format("{} did not end within {} ms", image_name, deadline.count()), {},
+                     image_name);
+    }
+    if (loop_.stopping()) outcome = fail(shutting_down());
+    if (outcome) co_await loop_.sleep_for(kPoll);
+  }
+  std::string text;
+  if (outcome) text = co_await whole_log(id);
+  loop_.spawn("remove a container that has done its work", remove_later(id, true));
+  if (!outcome) co_return fail(outcome.error());
+  co_return text;
+}
+
+Task<std::string> DockerRuntime::whole_log(std::string id) {
+  container::LogStream stream{false};
+  std::string text;
+  std::function<bool(std::string_view)> on_piece = [&](std::string_view bytes) {
+    const auto lines = stream.put(bytes);
+    if (!lines) return false;
+    for (const auto& line : *lines) text += line.text + "\n";
+    return text.size() < kOutputLimit;
+  };
+  const auto read = co_await client_.logs(std::move(id), std::nullopt, false, std::move(on_piece));
+  if (!read) log::warning("{}", read.error().message);
+  co_return text;
+}
+
+// --- watching
+
+ports::Presence DockerRuntime::presence(const Instance& instance) {
+  if (link_ != Link::up) return ports::Presence::unreachable;
+  const auto found = owned_.find(instance.container_id);
+  if (found == owned_.end() || found->second.ended()) return ports::Presence::gone;
+  return ports::Presence::running;
+}
+
+std::vector<std::pair<std::string, Instance>> DockerRuntime::find_owned() {
+  std::vector<std::pair<std::string, Instance>> found;
+  for (const auto& [id, container] : owned_) {
+    auto name = label_of(container, container::kNameLabel);
+    if (container.alive() && !name.empty()) found.emplace_back(std::move(name), instance_of(container));
+  }
+  return found;
+}
+
+Task<ports::ExitStatus> DockerRuntime::wait(Instance instance) {
+  const auto& id = instance.container_id;
+  const Membership awaited{awaited_, id};
+  dirty_.insert(id);
+  attention_->notify_all();
+  while (!loop_.stopping()) {
+    if (link_ == Link::up && !dirty_.contains(id)) {
+      const auto found = owned_.find(id);
+      if (found == owned_.end()) co_return ports::ExitStatus{};
+      // One that was made and never started: the Engine went away in between.
+      if (!may_hold_memory(found->second)) {
+        copy_log(found->second);
+        const auto status = exit_of(found->second);
+        co_await until_copied(id);
+        co_return status;
+      }
+    }
+    co_await changed_->wait_for(1s);
+  }
+  co_return ports::ExitStatus{};
+}
+
+ports::ExitStatus DockerRuntime::exit_of(const Container& container) {
+  std::string kernel_line;
+  if (options_.kernel_log && (container.oom_killed || container.exit_code == kKilled)) {
+    kernel_line = host::find_oom_kill(options_.kernel_log(), container.id);
+  }
+  const auto counted = oom_kills_.find(container.id);
+  const auto kills = counted == oom_kills_.end() ? std::nullopt : std::optional{counted->second};
+  const auto ending = container::explain_ending(container, kills, kernel_line);
+  return {.exit_code = ending.exit_code,
+          .signal = ending.signal,
+          .oom_killed = ending.oom_killed,
+          .evidence = ending.evidence};
+}
+
+Task<Result<void>> DockerRuntime::stop(Instance instance, milliseconds grace) {
+  const auto& id = instance.container_id;
+  if (presence(instance) == ports::Presence::gone) co_return Result<void>{};
+  const auto give_up_at = steady_clock::now() + grace + options_.kill_limit;
+  const auto asked =
+      co_await client_.stop(id, std::chrono::ceil<std::chrono::seconds>(grace), grace + options_.call_deadline);
+  if (!asked) log::warning("container {}: {}", id.substr(0, 12), asked.error().message);
+  auto kill_at = steady_clock::now();
+  for (;;) {
+    if (loop_.stopping()) co_return fail(shutting_down());
+    auto found = co_await client_.inspect(id);
+    if (!found && found.error().code == "container_not_found") {
+      drop(id);
+      co_return Result<void>{};
+    }
+    if (found) take_in(*found);
+    if (found && !may_hold_memory(*found)) co_return Result<void>{};
+    if (steady_clock::now() >= give_up_at) {
+      if (!found) co_return fail(found.error());
+      const auto state = process_state(*found);
+      co_return fail(
+          "still_running",
+          state == 'D' ? "it is stuck in the driver: its process waits inside the kernel and cannot be killed"
+                       : fmt::format("container {} is still there after SIGKILL, in state {}", id.substr(0, 12), state),
+          state == 'D' ? "reboot the host; look at `dmesg`. Its memory stays counted."
+                       : "look at `docker ps` and `dmesg`. Its memory stays counted.",
+          fmt::format("container {}", id.substr(0, 12)));
+    }
+    if (found && steady_clock::now() >= kill_at) {
+      const auto killed = co_await client_.kill(id, "SIGKILL");
+      if (!killed) log::warning("container {}: {}", id.substr(0, 12), killed.error().message);
+      kill_at = steady_clock::now() + kKillAgain;
+    }
+    co_await loop_.sleep_for(kPoll);
+  }
+}
+
+void DockerRuntime::forget(const Instance& instance) {
+  loop_.spawn("remove a container", remove_later(instance.container_id, true));
+}
+
+// --- what is measured
+
+std::optional<host::CgroupPath> DockerRuntime::find_group(const Container& container) const {
+  if (!container.pid) return std::nullopt;
+  const auto text = read_text_file(options_.root / fmt::format("proc/{}/cgroup", *container.pid)).value_or("");
+  const auto path = host::parse_proc_cgroup(text);
+  const auto group = path ? host::container_group(path->path) : std::nullopt;
+  if (group && group->id == container.id && group->below_mount) return host::CgroupPath{path->version, group->path};
+  // From another cgroup namespace the path is not to be seen; where Docker makes it is known all the same.
+  if (!info_) return std::nullopt;
+  const auto expected = host::container_group_path(info_->cgroup_driver, {}, container.id, info_->rootless);
+  if (!expected) return std::nullopt;
+  host::CgroupPath guess{info_->cgroup_version == 2 ? 2 : 1, *expected};
+  if (!groups_.read(guess)) return std::nullopt;
+  return guess;
+}
+
+char DockerRuntime::process_state(const Container& container) const {
+  if (!container.pid) return '?';
+  const auto stat =
+      host::parse_proc_stat(read_text_file(options_.root / fmt::format("proc/{}/stat", *container.pid)).value_or(""));
+  return stat ? stat->state : '?';
+}
+
+std::optional<memory::Measured> DockerRuntime::measure(const Instance& instance) {
+  std::optional<host::CgroupPath> group;
+  if (!instance.cgroup.empty()) {
+    group = host::CgroupPath{instance.cgroup_version, instance.cgroup};
+  } else if (const auto found = owned_.find(instance.container_id); found != owned_.end()) {
+    group = find_group(found->second);
+  }
+  const auto memory = group ? groups_.read(*group) : std::nullopt;
+  if (!memory) return std::nullopt;
+  if (memory->oom_kills) oom_kills_[instance.container_id] = *memory->oom_kills;
+  memory::Measured measured{.anon = memory->anon, .kernel = memory->kernel, .shmem = memory->shmem, .gpu = {}};  // B6
+  if (!options_.gpu_possible) measured.gpu = Bytes{};
+  return measured;
+}
+
+std::vector<std::int64_t> DockerRuntime::pids(const Instance& instance) {
+  if (instance.cgroup.empty()) return {};
+  return groups_.members({instance.cgroup_version, instance.cgroup});
+}
+
+// --- logs
+
+void DockerRuntime::copy_log(const Container& container) {
+  auto path = label_of(container, container::kLogLabel);
+  if (path.empty()) return;
+  auto& copy = copies_[container.id];
+  if (copy && (!copy->done || !container.alive())) return;
+  if (copy) {  // it was started again, by somebody else
+    copy->done = false;
+  } else {
+    // Whatever an earlier daemon had copied, the Engine has kept, and the rest.
+    logs_.remove(path);
+    copy = std::make_shared<LogCopy>();
+    copy->id = container.id;
+    copy->path = std::move(path);
+    copy->tty = container.tty;
+  }
+  loop_.spawn("copy the log of a container", run_copy(copy));
+}
+
+Task<> DockerRuntime::run_copy(std::shared_ptr<LogCopy> copy) {
+  bool complaints = false;
+  while (!loop_.stopping()) {
+    container::LogStream stream{copy->tty};
+    const auto resumed_after = copy->last;
+    const auto write = [&](const std::vector<container::LogLine>& lines) {
+      std::string text;
+      for (const auto& line : lines) {
+        if (line.time && resumed_after && *line.time <= *resumed_after) continue;
+        if (line.time) copy->last = line.time;
+        text += line.text + "\n";
+      }
+      if (text.empty()) return;
+      const auto appended = logs_.append(copy->path, text);
+      if (!appended && !std::exchange(complaints, true)) log::warning("{}", appended.error().message);
+      copy->untrimmed_bytes += text.size();
+      if (copy->untrimmed_bytes < kTrimEvery) return;
+      copy->untrimmed_bytes = 0;
+      logs_.trim(copy->path);
+    };
+    std::function<bool(std::string_view)> on_piece = [&](std::string_view bytes) {
+      const auto lines = stream.put(bytes);
+      if (lines) write(*lines);
+      if (!lines) log::warning("container {}: {}", copy->id.substr(0, 12), lines.error().message);
+      return lines.has_value();
+    };
+    const auto ended = co_await client_.logs(copy->id, copy->last, true, std::move(on_piece));
+    write(stream.finish());
+    if (loop_.stopping() || (!ended && ended.error().code == "container_not_found")) break;
+    if (!ended && ended.error().code == "docker_refused") {
+      log::warning("the log of container {}: {}", copy->id.substr(0, 12), ended.error().message);
+      break;
+    }
+    if (ended) {
+      const auto looked = co_await refresh(copy->id);
+      const auto found = owned_.find(copy->id);
+      if (looked && (found == owned_.end() || !found->second.alive())) break;
+    }
+    co_await changed_->wait_for(kFirstRetry);
+  }
+  copy->done = true;
+  changed();
+}
+
+Task<> DockerRuntime::until_copied(std::string id) {
+  const auto give_up_at = steady_clock::now() + kLogPatience;
+  while (!loop_.stopping() && steady_clock::now() < give_up_at) {
+    const auto copy = copies_.find(id);
+    if (copy == copies_.end() || copy->second->done) co_return;
+    co_await changed_->wait_for(kPoll);
+  }
+}
+
+}  // namespace dgxmm::docker
