@@ -26,6 +26,7 @@ constexpr auto kPoll = 100ms;
 constexpr auto kKillAgain = 5s;
 /// How long a start waits for an engine that does not answer at the moment.
 constexpr auto kStartPatience = 3s;
+constexpr auto kRemovePatience = 5s;
 /// For the last lines of a log, after the end of what wrote them.
 constexpr auto kLogPatience = 5s;
 /// What was made and never started, or has ended, and nobody asked about: left behind by an earlier daemon.
@@ -319,13 +320,11 @@ Task<Result<bool>> DockerRuntime::make_room_for_name(std::string name) {
     log::warning("the container name {} is taken by one that is not ours, which is left alone", name);
     co_return false;
   }
-  if (may_hold_memory(*other)) {
+  if (other->alive()) {
     co_return fail("already_running", fmt::format("container {} of this deployment runs already", name),
                    fmt::format("end it with `docker stop {}`, or restart dgxmm, which adopts it", name), name);
   }
-  const auto removed = co_await client_.remove(other->id, false);
-  if (!removed) co_return fail(removed.error());
-  drop(other->id);
+  co_await remove_now(other->id);
   co_return true;
 }
 
@@ -336,7 +335,7 @@ Task<Result<Instance>> DockerRuntime::start_created(std::string id, ports::Insta
     const auto& code = started.error().code;
     // It may run by now, or soon: it exists, and counts, until the Engine says otherwise.
     if (code == "docker_unreachable" || code == "cancelled") co_return instance_of(container);
-    loop_.spawn("remove a container that did not start", remove_later(id, true));
+    co_await remove_now(id);
     co_return fail(started.error());
   }
   auto found = co_await client_.inspect(id);
@@ -348,6 +347,22 @@ Task<Result<Instance>> DockerRuntime::start_created(std::string id, ports::Insta
     attention_->notify_all();
   }
   co_return instance_of(container);
+}
+
+/// Returns when it is gone; what takes longer goes on beside.
+Task<> DockerRuntime::remove_now(std::string id) {
+  const auto give_up_at = steady_clock::now() + kRemovePatience;
+  while (!loop_.stopping() && steady_clock::now() < give_up_at) {
+    const auto removed = co_await client_.remove(id, true);
+    const auto left = co_await client_.inspect(id);
+    if (!left && left.error().code == "container_not_found") {
+      drop(id);
+      co_return;
+    }
+    if (!removed && removed.error().code == "docker_unreachable") break;
+    co_await loop_.sleep_for(kPoll);
+  }
+  loop_.spawn("remove a container that did not start", remove_later(id, true));
 }
 
 Task<> DockerRuntime::remove_later(std::string id, bool force) {
@@ -612,7 +627,9 @@ Task<> DockerRuntime::run_copy(std::shared_ptr<LogCopy> copy) {
     std::function<bool(std::string_view)> on_piece = [&](std::string_view bytes) {
       const auto lines = stream.put(bytes);
       if (lines) write(*lines);
-      if (!lines) log::warning("container {}: {}", copy->id.substr(0, 12), lines.error().message);
+      if (!lines && !std::exchange(complaints, true)) {
+        log::warning("container {}: {}", copy->id.substr(0, 12), lines.error().message);
+      }
       return lines.has_value();
     };
     const auto ended = co_await client_.logs(copy->id, copy->last, true, std::move(on_piece));

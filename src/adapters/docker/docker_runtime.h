@@ -92,6 +92,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
   ports::Task<Result<std::string>> create(container::CreateRequest request);
   ports::Task<Result<bool>> make_room_for_name(std::string name);
   ports::Task<Result<ports::Instance>> start_created(std::string id, ports::InstanceSpec spec);
+  ports::Task<> remove_now(std::string id);
   ports::Task<> remove_later(std::string id, bool force);
   ports::Task<std::string> whole_log(std::string id);
   ports::Instance instance_of(const container::Container& container) const;

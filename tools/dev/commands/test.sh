@@ -25,6 +25,7 @@ cmd_test() {
     presets=(asan tsan)
     if using_clang; then ensure_packages llvm-19; fi
   fi
+  provide_docker
   provide_engine
   provide_models
   rm -rf build/test-results

@@ -14,6 +14,9 @@ export_test_environment() {
   [ ! -f "$supp/lsan.supp" ] || export LSAN_OPTIONS=suppressions=$supp/lsan.supp
 }
 
+# The tests start Docker Engines of their own. One that is installed, of whatever source, is good enough.
+provide_docker() { command -v dockerd >/dev/null || ensure_packages docker.io; }
+
 # run_ctest PRESET NAME JOBS ARGUMENT...: one run of ctest; its results go to build/test-results/PRESET-NAME.xml.
 run_ctest() {
   local preset=$1 name=$2 jobs=$3 results=build/test-results/$1-$2.xml

@@ -98,6 +98,12 @@ TEST(HttpHead, ARequestIsWrittenOrRefusedButNeverBroken) {
   EXPECT_FALSE(request_head("GET", "/", "h", {{"A:", "b"}}, 0));
 }
 
+TEST(HttpPart, WhatCouldMeanSomethingElseIsEscaped) {
+  EXPECT_EQ(percent_encode("aZ9-._~"), "aZ9-._~");
+  EXPECT_EQ(percent_encode("a/b?c=d&e f:{\"x\"}"), "a%2Fb%3Fc%3Dd%26e%20f%3A%7B%22x%22%7D");
+  EXPECT_EQ(percent_encode("\xff\n"), "%FF%0A");
+}
+
 TEST(HttpChunk, AnEmptyPieceDoesNotEndTheBody) {
   EXPECT_EQ(chunk(""), "");
   EXPECT_EQ(chunk("0123456789abcdef!"), "11\r\n0123456789abcdef!\r\n");

@@ -208,6 +208,16 @@ TEST_F(LogFile, TrimDoesNotFollowALink) {
   EXPECT_EQ(std::filesystem::file_size(target), 1000U);
 }
 
+TEST_F(LogFile, LinesCanBeAppendedByTheDaemonItself) {
+  FileEngineLogs logs{1024};
+  ASSERT_TRUE(logs.append(log().string(), "a\n"));
+  ASSERT_TRUE(logs.append(log().string(), "b\nc\n"));
+  EXPECT_THAT(logs.tail(log().string(), 10), ElementsAre("a", "b", "c"));
+  const auto nowhere = logs.append((folder_.path() / "no-such-folder" / "log").string(), "a\n");
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code, "log_unusable");
+}
+
 TEST_F(LogFile, RemoveTakesTheOlderPartToo) {
   append(std::string(100, '\n') + "x\n");
   FileEngineLogs logs{50};
