@@ -1,5 +1,6 @@
 #include "app/dto/fit.h"
 
+#include "adapters/net/http_text.h"
 #include "base/masking.h"
 #include "cli/commands.h"
 #include "cli/format.h"
@@ -29,8 +30,8 @@ class Oracle {
   Oracle(Context& context, const FitCommand& command, std::optional<dto::GivenHost> given)
       : context_(context),
         given_(given) {
-    if (command.host) path_ += "?host=" + path_part(*command.host);
-    if (command.free) path_ += "?free=" + path_part(*command.free);
+    if (command.host) path_ += "?host=" + net::percent_encode(*command.host);
+    if (command.free) path_ += "?free=" + net::percent_encode(*command.free);
   }
 
   Answer<dto::Fit> ask(const engine::DeployRequest& request) {
