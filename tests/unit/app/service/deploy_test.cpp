@@ -310,6 +310,21 @@ TEST(Deploy, C7_WhatIsLoadedBesideTheModelIsReservedStartedAndLearnedApart) {
   EXPECT_NE(daemon.at(eyes).fingerprint, daemon.at(alone).fingerprint);
 }
 
+TEST(Deploy, PlansKeepWhatIsLoadedBesideTheModel) {
+  World world;
+  world.host.held_by_others = gib(44);
+  Daemon daemon{world};
+  const auto answer =
+      daemon.request("POST", "/api/v1/plans", R"({"model": "/models/a.gguf", "draft_model": "/models/b.gguf"})");
+  ASSERT_EQ(answer.status, 200);
+  const auto plans = json_of(answer).at("plans").as_array();
+  ASSERT_FALSE(plans.empty());
+  for (const auto& plan : plans) {
+    EXPECT_EQ(plan.at("config").at("draft_model").as_string(), "/models/b.gguf") << plan.at("id").as_string();
+    EXPECT_GT(plan.at("needed_bytes").as_int64(), gib(8).count()) << "both models' weights";
+  }
+}
+
 TEST(Deploy, ACompanionThatIsNotThereIsNamedWithItsField) {
   World world;
   Daemon daemon{world};

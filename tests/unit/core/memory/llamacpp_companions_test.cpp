@@ -22,7 +22,6 @@ using engine::CacheType;
 using engine::LlamaCppConfig;
 using engine::SpecType;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr std::int64_t kVocabulary = 1000;
 constexpr std::int64_t kEmbedding = 256;
