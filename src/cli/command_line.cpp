@@ -226,6 +226,29 @@ void CommandLine::add_engine_options(CLI::App& command, engine::DeployRequest& r
       .add_flag_function(
           "--enforce-eager", [&request](std::int64_t) { request.enforce_eager = true; }, "no CUDA graphs")
       ->group(vllm);
+  add_number(command, "--tensor-parallel-size", request.tensor_parallel_size, "ranks, one of them on this host")
+      ->group(vllm);
+  command.add_option("--quantization", request.quantization, "of 16-bit weights while they are loaded: fp8, mxfp4, …")
+      ->group(vllm);
+  command
+      .add_option("--spec-method", request.spec_method, "speculative decoding: mtp, ngram, draft_model, eagle, eagle3")
+      ->group(vllm);
+  add_number(command, "--num-speculative-tokens", request.num_speculative_tokens, "drafted in one step")->group(vllm);
+  command
+      .add_flag_function(
+          "--enable-lora", [&request](std::int64_t) { request.enable_lora = true; }, "room for LoRA adapters")
+      ->group(vllm);
+  add_number(command, "--max-loras", request.max_loras, "adapters in one step [1]")->group(vllm);
+  add_number(command, "--max-lora-rank", request.max_lora_rank, "of the largest adapter [16]")->group(vllm);
+  command
+      .add_flag_function(
+          "--language-model-only", [&request](std::int64_t) { request.language_model_only = true; },
+          "do not load encoders for pictures and sound")
+      ->group(vllm);
+  add_number(command, "--limit-mm-per-prompt", request.limit_mm_per_prompt, "pictures, videos and sounds in a prompt")
+      ->group(vllm);
+  add_number(command, "--mm-processor-cache-gb", request.mm_processor_cache_gb, "host memory for prepared pictures [1]")
+      ->group(vllm);
 }
 
 void CommandLine::add_deployment_options(CLI::App& command, engine::DeployRequest& request) {

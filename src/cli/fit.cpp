@@ -113,6 +113,9 @@ void print_one(Console& console, const dto::Fit& fit) {
     out << wrap(printable(fmt::format("missing in the model's files: {}", fmt::join(fit.missing_fields, ", "))),
                 console.width);
   }
+  for (const auto& contradiction : fit.contradictions) {
+    out << wrap(printable("contradiction in the model's files: " + contradiction), console.width);
+  }
   for (const auto& text : fit.notes) out << wrap(printable("note: " + text), console.width);
   out << wrap(printable(config_text(fit.config)), console.width) << '\n';
   print_reach(console, fit);

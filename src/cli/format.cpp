@@ -101,7 +101,7 @@ std::string words(std::string_view code) {
 
 std::string confidence_text(std::string_view confidence) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kMeanings{
-      {{"low", "the model's files lack figures that the formula needs; a margin is added"},
+      {{"low", "the model's files lack figures that the formula needs, or contradict themselves; a margin is added"},
        {"estimated", "by the formula; no start of this model was measured yet"},
        {"calibrated", "by the formula, corrected by earlier starts of this model"},
        {"measured", "this model was measured in this configuration"}}};
@@ -134,6 +134,16 @@ std::string config_text(const dto::Config& config) {
   add(text, "--kv-cache-dtype", config.kv_cache_dtype);
   add(text, "--kv-tokens", config.kv_tokens);
   add(text, "--enforce-eager", config.enforce_eager);
+  if (config.tensor_parallel_size != 1) add(text, "--tensor-parallel-size", config.tensor_parallel_size);
+  add(text, "--quantization", config.quantization);
+  add(text, "--spec-method", config.spec_method);
+  add(text, "--num-speculative-tokens", config.num_speculative_tokens);
+  add(text, "--enable-lora", config.enable_lora);
+  add(text, "--max-loras", config.max_loras);
+  add(text, "--max-lora-rank", config.max_lora_rank);
+  add(text, "--language-model-only", config.language_model_only);
+  add(text, "--limit-mm-per-prompt", config.limit_mm_per_prompt);
+  add(text, "--mm-processor-cache-gb", config.mm_processor_cache_gb);
   return text;
 }
 

@@ -87,8 +87,7 @@ inline void check_safetensors(std::span<const std::byte> bytes) {
   must(sum == header->tensor_bytes);
 }
 
-inline void check_hf_config(std::string_view text) {
-  const auto config = model::parse_hf_config("config.json", text);
+inline void check_hf_description(const Result<model::HfConfig>& config) {
   if (!config) {
     must_be_told(config.error());
   } else {
@@ -103,8 +102,26 @@ inline void check_hf_config(std::string_view text) {
       const auto estimate = memory::estimate_vllm(
           *described, {.max_model_len = length, .max_num_seqs = 256, .max_num_batched_tokens = 8192}, {});
       estimate ? must(estimate->total > Bytes{}) : must_be_told(estimate.error());
+      const auto shared = memory::estimate_vllm(*described,
+                                                {.max_model_len = length,
+                                                 .max_num_seqs = 256,
+                                                 .max_num_batched_tokens = 8192,
+                                                 .tensor_parallel_size = 2,
+                                                 .spec_method = "ngram",
+                                                 .num_speculative_tokens = 3,
+                                                 .enable_lora = true,
+                                                 .max_loras = 1024,
+                                                 .max_lora_rank = 512,
+                                                 .mm_processor_cache_gb = 1},
+                                                {});
+      shared ? must(shared->total > Bytes{}) : must_be_told(shared.error());
     }
   }
+}
+
+inline void check_hf_config(std::string_view text) {
+  check_hf_description(model::parse_hf_config("config.json", text));
+  check_hf_description(model::parse_mistral_params("params.json", text));
   // The same bytes as an index: another JSON file of the same folder.
   const auto choice = model::choose_weight_files("folder", {}, text);
   if (!choice) return must_be_told(choice.error());

@@ -68,6 +68,15 @@ inline std::vector<Seed> safetensors_seeds() {
 inline std::vector<Seed> hf_config_seeds() {
   return {
       {"dense", dense_config()},
+      {"mistral",
+       R"({"dim":64,"n_layers":2,"n_heads":4,"n_kv_heads":2,"hidden_dim":64,"vocab_size":100,"sliding_window":[null,8],
+           "moe":{"num_experts":4,"num_experts_per_tok":2},"yarn":{"original_max_position_embeddings":8,"factor":2},
+           "vision_encoder":{"hidden_size":8,"image_size":28,"patch_size":14},"tied_embeddings":true})"},
+      {"encoders",
+       R"({"architectures":["Mistral3ForConditionalGeneration"],"spatial_merge_size":2,"text_config":{
+           "model_type":"mistral","num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,"vocab_size":100,
+           "intermediate_size":64},"vision_config":{"hidden_size":8,"image_size":28,"patch_size":14},
+           "audio_config":{"d_model":8}})"},
       {"experts",
        R"({"architectures":["Qwen3MoeForCausalLM"],"num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,
            "num_key_value_heads":2,"head_dim":32,"vocab_size":100,"num_experts":8,"num_experts_per_tok":2,

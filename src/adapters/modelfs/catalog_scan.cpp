@@ -281,7 +281,7 @@ class Walk {
   void add_safetensors(const fs::path& folder, const Listing& listing, const Repository* repository) {
     Candidate candidate{.entry = entry_of(folder, folder_name(folder), model::Format::safetensors, repository),
                         .path = folder};
-    fs::path first = folder / "config.json";
+    fs::path first = folder / kConfig;
     for (const auto& name : listing.files) {
       if (!name.ends_with(kSafetensorsEnding)) continue;
       if (candidate.entry.size == Bytes{} && is_there(folder / name)) first = folder / name;

@@ -86,11 +86,14 @@ std::vector<GgufSet> gguf_sets_in(const fs::path& folder, const Listing& listing
 }
 
 Result<model::HfConfig> read_config(const fs::path& folder, model::Hasher& hasher) {
-  const auto config_path = folder / "config.json";
+  // Mistral's own format does without config.json.
+  const bool by_mistral = !is_there(folder / kConfig) && is_there(folder / kParams);
+  const auto config_path = folder / (by_mistral ? kParams : kConfig);
   const auto config_text = read_whole_file(config_path, kMaxConfigBytes);
   if (!config_text) return fail(config_text.error());
   hasher.add(std::string_view{*config_text});
-  auto config = model::parse_hf_config(config_path.string(), *config_text);
+  auto config = by_mistral ? model::parse_mistral_params(config_path.string(), *config_text)
+                           : model::parse_hf_config(config_path.string(), *config_text);
   if (!config) return config;
   const auto quantization_path = folder / "hf_quant_config.json";
   if (!is_there(quantization_path)) return config;
@@ -102,8 +105,13 @@ Result<model::HfConfig> read_config(const fs::path& folder, model::Hasher& hashe
   return config;
 }
 
-/// The files that vLLM would load, as paths.
-Result<std::vector<fs::path>> weight_files(const fs::path& folder) {
+struct WeightFiles {
+  std::vector<fs::path> loaded;
+  std::vector<std::string> unused;  ///< names in the folder
+};
+
+/// What vLLM would load.
+Result<WeightFiles> weight_files(const fs::path& folder) {
   const auto files = files_below(folder);
   std::optional<std::string> index;
   if (const std::string name{model::index_file_name(files)}; std::ranges::find(files, name) != files.end()) {
@@ -113,9 +121,9 @@ Result<std::vector<fs::path>> weight_files(const fs::path& folder) {
   }
   const auto choice = model::choose_weight_files(folder.string(), files, index);
   if (!choice) return fail(choice.error());
-  std::vector<fs::path> paths;
-  for (const auto& name : choice->files) paths.push_back(folder / name);
-  return paths;
+  WeightFiles files_of_model{.loaded = {}, .unused = choice->unused};
+  for (const auto& name : choice->files) files_of_model.loaded.push_back(folder / name);
+  return files_of_model;
 }
 
 Error nothing_finished(const fs::path& repository, const Unfinished& unfinished) {
@@ -159,9 +167,12 @@ Result<model::ModelDescription> describe_gguf_set(const fs::path& path, GgufSet 
 }
 
 bool holds_safetensors(const Listing& listing) {
-  return listing.has("config.json") && std::ranges::any_of(listing.files, [](std::string_view name) {
-           return name.ends_with(kSafetensorsEnding) || name.ends_with(".safetensors.index.json");
-         });
+  const bool described = listing.has(kConfig);
+  const bool by_mistral = listing.has(kParams);
+  return std::ranges::any_of(listing.files, [=](std::string_view name) {
+    const bool weights = name.ends_with(kSafetensorsEnding) || name.ends_with(".safetensors.index.json");
+    return weights && (described || (by_mistral && name.starts_with("consolidated")));
+  });
 }
 
 std::string folder_name(const fs::path& folder) {
@@ -190,14 +201,18 @@ Result<model::ModelDescription> describe_safetensors_folder(const fs::path& fold
   if (!config) return fail(config.error());
   const auto files = weight_files(folder);
   if (!files) return fail(files.error());
-  if (auto error = incomplete(folder, *files)) return fail(std::move(*error));
+  if (auto error = incomplete(folder, files->loaded)) return fail(std::move(*error));
   std::vector<model::SafetensorsPart> parts;
-  for (const auto& file : *files) {
+  for (const auto& file : files->loaded) {
     auto part = read_safetensors_file(file);
     if (!part) return fail(std::move(part.error()));
     parts.push_back(std::move(*part));
   }
-  return model::describe_safetensors(folder.string(), folder_name(folder), *config, hasher.digest(), parts);
+  auto model = model::describe_safetensors(folder.string(), folder_name(folder), *config, hasher.digest(), parts);
+  if (model && !files->unused.empty()) {
+    model->notes.push_back(fmt::format("vLLM does not load {}", list_some(files->unused)));
+  }
+  return model;
 }
 
 Result<model::ModelDescription> describe_folder(const fs::path& folder) {
@@ -226,7 +241,7 @@ Result<model::ModelDescription> describe_folder(const fs::path& folder) {
     return fail("model_not_supported", fmt::format("{}: this is an adapter, not a model", printable(folder.string())),
                 "name the model that it adapts", folder.string());
   }
-  if (listing.has("config.json")) return describe_safetensors_folder(folder);
+  if (listing.has(kConfig)) return describe_safetensors_folder(folder);
   if (const auto snapshot = chosen_snapshot(folder)) return describe_folder(*snapshot);
   return fail("model_not_found", fmt::format("{}: holds no model", printable(folder.string())),
               "name a GGUF file, or a folder with config.json and safetensors", folder.string());

@@ -25,8 +25,8 @@ constexpr auto kUnfinishedEndings =
 
 bool matters(std::string_view name) {
   return name.ends_with(kGgufEnding) || name.ends_with(kSafetensorsEnding) ||
-         name.ends_with(".safetensors.index.json") || name == "config.json" || name == "adapter_config.json" ||
-         name == "model_index.json" ||
+         name.ends_with(".safetensors.index.json") || name == kConfig || name == kParams ||
+         name == "adapter_config.json" || name == "model_index.json" ||
          std::ranges::any_of(kUnfinishedEndings, [name](std::string_view ending) { return name.ends_with(ending); });
 }
 

@@ -16,6 +16,8 @@ namespace dgxmm::modelfs {
 
 inline constexpr std::string_view kGgufEnding = ".gguf";
 inline constexpr std::string_view kSafetensorsEnding = ".safetensors";
+inline constexpr std::string_view kConfig = "config.json";
+inline constexpr std::string_view kParams = "params.json";  ///< of Mistral's own format
 
 // A walk ends somewhere, even when someone names "/". A Hugging Face cache is 4 folders deep.
 inline constexpr int kMaxDepth = 8;

@@ -73,7 +73,8 @@ Estimate to_dto(const memory::Estimate& estimate) {
                   .confidence = word(estimate.confidence),
                   .total_source = estimate.total_source,
                   .parts = {},
-                  .missing_fields = estimate.missing_fields};
+                  .missing_fields = estimate.missing_fields,
+                  .contradictions = estimate.contradictions};
   for (const auto& part : estimate.parts) {
     result.parts.push_back({part.name, part.size, word(part.source), part.detail});
   }
@@ -111,6 +112,20 @@ Config to_dto(const engine::EngineConfig& config) {
     result.kv_cache_dtype = vllm.kv_cache_dtype;
     result.enforce_eager = vllm.enforce_eager;
     result.draft_model = if_any(vllm.draft_model);
+    result.tensor_parallel_size = vllm.tensor_parallel_size;
+    if (!vllm.quantization.empty()) result.quantization = vllm.quantization;
+    if (!vllm.spec_method.empty()) {
+      result.spec_method = vllm.spec_method;
+      result.num_speculative_tokens = vllm.num_speculative_tokens;
+    }
+    result.enable_lora = vllm.enable_lora;
+    if (vllm.enable_lora) {
+      result.max_loras = vllm.max_loras;
+      result.max_lora_rank = vllm.max_lora_rank;
+    }
+    result.language_model_only = vllm.language_model_only;
+    result.limit_mm_per_prompt = vllm.limit_mm_per_prompt;
+    result.mm_processor_cache_gb = vllm.mm_processor_cache_gb;
   }
   return result;
 }
@@ -211,13 +226,25 @@ Result<engine::EngineConfig> from_dto(const Config& config) {
   const auto kind = engine::parse_engine(config.engine);
   if (!kind) return fail(kind.error());
   if (*kind == engine::EngineKind::vllm) {
-    return engine::VllmConfig{.max_model_len = config.max_model_len.value_or(0),
-                              .max_num_seqs = config.max_num_seqs.value_or(0),
-                              .max_num_batched_tokens = config.max_num_batched_tokens.value_or(0),
-                              .kv_cache_dtype = config.kv_cache_dtype.value_or("auto"),
-                              .kv_tokens = config.kv_tokens,
-                              .enforce_eager = config.enforce_eager.value_or(false),
-                              .draft_model = config.draft_model.value_or("")};
+    const engine::VllmConfig defaults;
+    return engine::VllmConfig{
+        .max_model_len = config.max_model_len.value_or(0),
+        .max_num_seqs = config.max_num_seqs.value_or(0),
+        .max_num_batched_tokens = config.max_num_batched_tokens.value_or(0),
+        .kv_cache_dtype = config.kv_cache_dtype.value_or("auto"),
+        .kv_tokens = config.kv_tokens,
+        .enforce_eager = config.enforce_eager.value_or(false),
+        .draft_model = config.draft_model.value_or(""),
+        .tensor_parallel_size = config.tensor_parallel_size.value_or(defaults.tensor_parallel_size),
+        .quantization = config.quantization.value_or(""),
+        .spec_method = config.spec_method.value_or(""),
+        .num_speculative_tokens = config.num_speculative_tokens.value_or(0),
+        .enable_lora = config.enable_lora.value_or(false),
+        .max_loras = config.max_loras.value_or(defaults.max_loras),
+        .max_lora_rank = config.max_lora_rank.value_or(defaults.max_lora_rank),
+        .language_model_only = config.language_model_only.value_or(false),
+        .limit_mm_per_prompt = config.limit_mm_per_prompt,
+        .mm_processor_cache_gb = config.mm_processor_cache_gb};
   }
   const auto type_k = engine::parse_cache_type(config.cache_type_k.value_or("f16"));
   const auto type_v = engine::parse_cache_type(config.cache_type_v.value_or("f16"));
@@ -263,6 +290,7 @@ Result<memory::Estimate> from_dto(const Estimate& estimate) {
   result.formula = estimate.formula_bytes;
   result.confidence = *confidence;
   result.missing_fields = estimate.missing_fields;
+  result.contradictions = estimate.contradictions;
   result.total_source = estimate.total_source;
   return result;
 }

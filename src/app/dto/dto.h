@@ -26,6 +26,7 @@ struct Estimate {
   std::string total_source;
   std::vector<Part> parts;
   std::vector<std::string> missing_fields;
+  std::vector<std::string> contradictions;  ///< of the model's files
 };
 
 /// The resolved configuration: the settings of one engine; those of the other are null.
@@ -41,6 +42,10 @@ struct Config {
   std::optional<std::string> mmproj, spec_type;
   std::optional<std::int64_t> spec_draft_n_max;  ///< null unless tokens are drafted, as for the next
   std::optional<std::string> cache_type_k_draft, cache_type_v_draft;
+  std::optional<std::int64_t> tensor_parallel_size, num_speculative_tokens, max_loras, max_lora_rank;
+  std::optional<std::int64_t> limit_mm_per_prompt, mm_processor_cache_gb;
+  std::optional<std::string> quantization, spec_method;
+  std::optional<bool> enable_lora, language_model_only;
 };
 
 struct Measured {
@@ -181,6 +186,7 @@ struct Fit {
   std::string total_source;
   std::vector<Part> parts;
   std::vector<std::string> missing_fields;
+  std::vector<std::string> contradictions;
   Bytes free_for_new_bytes;
   Bytes left_bytes;           ///< what stays free once it runs; negative = short by that much
   Bytes shortfall_bytes;      ///< 0 when it fits

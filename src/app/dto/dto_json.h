@@ -7,12 +7,15 @@
 namespace dgxmm::dto {
 
 BOOST_DESCRIBE_STRUCT(Part, (), (name, bytes, source, detail))
-BOOST_DESCRIBE_STRUCT(Estimate, (), (total_bytes, formula_bytes, confidence, total_source, parts, missing_fields))
+BOOST_DESCRIBE_STRUCT(Estimate, (),
+                      (total_bytes, formula_bytes, confidence, total_source, parts, missing_fields, contradictions))
 BOOST_DESCRIBE_STRUCT(Config, (),
                       (engine, ctx_size, parallel, batch, ubatch, cache_ram_mib, kv_unified, swa_full, cache_type_k,
                        cache_type_v, flash_attn, max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens,
                        kv_cache_dtype, enforce_eager, draft_model, mmproj, spec_type, spec_draft_n_max,
-                       cache_type_k_draft, cache_type_v_draft))
+                       cache_type_k_draft, cache_type_v_draft, tensor_parallel_size, num_speculative_tokens, max_loras,
+                       max_lora_rank, limit_mm_per_prompt, mm_processor_cache_gb, quantization, spec_method,
+                       enable_lora, language_model_only))
 BOOST_DESCRIBE_STRUCT(Measured, (),
                       (total_bytes, anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes, approximate, complete))
 BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
@@ -38,8 +41,8 @@ BOOST_DESCRIBE_STRUCT(QuantizationOption, (),
 BOOST_DESCRIBE_STRUCT(Reach, (), (longest_context, whole_context, most_sequences, settings, quantizations))
 BOOST_DESCRIBE_STRUCT(Fit, (),
                       (verdict, total_bytes, formula_bytes, confidence, total_source, parts, missing_fields,
-                       free_for_new_bytes, left_bytes, shortfall_bytes, after, reach, model, config, host, budget,
-                       notes))
+                       contradictions, free_for_new_bytes, left_bytes, shortfall_bytes, after, reach, model, config,
+                       host, budget, notes))
 BOOST_DESCRIBE_STRUCT(CatalogModel, (),
                       (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
                        problem, group, engine, repository, revision))
@@ -65,7 +68,9 @@ BOOST_DESCRIBE_STRUCT(DeployRequest, (),
                       (model, name, engine, context, sequences, ctx_size, parallel, batch, ubatch, cache_ram_mib,
                        cache_type_k, cache_type_v, flash_attn, kv_unified, swa_full, max_model_len, max_num_seqs,
                        max_num_batched_tokens, kv_tokens, kv_cache_dtype, enforce_eager, draft_model, mmproj, spec_type,
-                       spec_draft_n_max, cache_type_k_draft, cache_type_v_draft, served_name, port, priority, pinned,
+                       spec_draft_n_max, cache_type_k_draft, cache_type_v_draft, tensor_parallel_size,
+                       num_speculative_tokens, max_loras, max_lora_rank, limit_mm_per_prompt, mm_processor_cache_gb,
+                       quantization, spec_method, enable_lora, language_model_only, served_name, port, priority, pinned,
                        labels))
 
 }  // namespace dgxmm::engine

@@ -129,6 +129,7 @@ Result<Fit> make_fit(FitQuestion question) {
              .total_source = estimate.total_source,
              .parts = std::move(estimate.parts),
              .missing_fields = std::move(estimate.missing_fields),
+             .contradictions = std::move(estimate.contradictions),
              .free_for_new_bytes = free,
              .left_bytes = left,
              .shortfall_bytes = std::max(-left, Bytes{}),

@@ -1,7 +1,10 @@
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace dgxmm::engine {
@@ -50,6 +53,24 @@ struct LlamaCppConfig {
   friend bool operator==(const LlamaCppConfig&, const LlamaCppConfig&) = default;
 };
 
+/// Ways of drafting tokens that vLLM has, by the names that it gives them (vllm/config/speculative.py, 017e9f44).
+struct SpecMethod {
+  std::string_view name;
+  bool has_model = false;  ///< drafts with `draft_model`
+  bool is_eagle = false;   ///< that is a head, which goes on from what the model has computed
+};
+inline constexpr std::array<SpecMethod, 5> kSpecMethods{{{"mtp"},
+                                                         {"ngram"},
+                                                         {.name = "draft_model", .has_model = true},
+                                                         {.name = "eagle", .has_model = true, .is_eagle = true},
+                                                         {.name = "eagle3", .has_model = true, .is_eagle = true}}};
+
+/// Null for a name that is not among them.
+constexpr const SpecMethod* spec_method_named(std::string_view name) {
+  const auto* found = std::ranges::find(kSpecMethods, name, &SpecMethod::name);
+  return found == kSpecMethods.end() ? nullptr : found;
+}
+
 /// Everything about a vLLM server that changes its memory, resolved.
 struct VllmConfig {
   std::int64_t max_model_len = 0;
@@ -59,6 +80,16 @@ struct VllmConfig {
   std::optional<std::int64_t> kv_tokens;  ///< size of the KV pool; default min(context x seqs, 2 x context) (E3)
   bool enforce_eager = false;
   std::string draft_model;  ///< path; empty = none
+  std::int64_t tensor_parallel_size = 1;
+  std::string quantization;  ///< of a checkpoint in 16 bit while it is loaded; empty = as the checkpoint is
+  std::string spec_method;   ///< one of kSpecMethods; empty = no speculative decoding
+  std::int64_t num_speculative_tokens = 0;
+  bool enable_lora = false;
+  std::int64_t max_loras = 1;
+  std::int64_t max_lora_rank = 16;
+  bool language_model_only = false;                   ///< encoders for pictures and sound are not loaded
+  std::optional<std::int64_t> limit_mm_per_prompt;    ///< items of each kind in one prompt; 0 = as language_model_only
+  std::optional<std::int64_t> mm_processor_cache_gb;  ///< set for models with encoders only
 
   friend bool operator==(const VllmConfig&, const VllmConfig&) = default;
 };

@@ -3,6 +3,7 @@
 #include "base/masking.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -52,7 +53,17 @@ std::vector<Setting> vllm_settings(const DeployRequest& request) {
           {"max_num_batched_tokens", request.max_num_batched_tokens.has_value()},
           {"kv_tokens", request.kv_tokens.has_value()},
           {"kv_cache_dtype", request.kv_cache_dtype.has_value()},
-          {"enforce_eager", request.enforce_eager.has_value()}};
+          {"enforce_eager", request.enforce_eager.has_value()},
+          {"tensor_parallel_size", request.tensor_parallel_size.has_value()},
+          {"quantization", request.quantization.has_value()},
+          {"spec_method", request.spec_method.has_value()},
+          {"num_speculative_tokens", request.num_speculative_tokens.has_value()},
+          {"enable_lora", request.enable_lora.has_value()},
+          {"max_loras", request.max_loras.has_value()},
+          {"max_lora_rank", request.max_lora_rank.has_value()},
+          {"language_model_only", request.language_model_only.has_value()},
+          {"limit_mm_per_prompt", request.limit_mm_per_prompt.has_value()},
+          {"mm_processor_cache_gb", request.mm_processor_cache_gb.has_value()}};
 }
 
 Result<void> refuse_settings_of_the_other(const DeployRequest& request, EngineKind engine) {
@@ -183,14 +194,68 @@ Result<void> check_llamacpp(const LlamaCppConfig& config, UsedNames names) {
   return refuse_quantized_v("cache_type_v_draft", config.cache_type_v_draft, config.flash_attn);
 }
 
+// vllm/config/lora.py, 017e9f44.
+constexpr auto kLoraRanks = std::to_array<std::int64_t>({1, 8, 16, 32, 64, 128, 256, 320, 512});
+constexpr std::int64_t kMostDraftedTokens = 64;
+
+template <std::size_t N>
+Result<void> check_one_of(std::string_view field, std::int64_t value, const std::array<std::int64_t, N>& values) {
+  if (std::ranges::find(values, value) != values.end()) return {};
+  return bad_field(field, fmt::format("must be one of {}, not {}", fmt::join(values, ", "), value));
+}
+
+/// --quantization of a checkpoint in 16 bit: what vLLM does while it loads (vllm/config/quantization.py, 017e9f44).
+constexpr std::array<std::pair<std::string_view, bool>, 9> kOnlineQuantizations{{{"fp8", true},
+                                                                                 {"fp8_per_tensor", true},
+                                                                                 {"fp8_per_channel", true},
+                                                                                 {"fp8_per_block", true},
+                                                                                 {"int8_per_channel_weight_only", true},
+                                                                                 {"experts_int8", true},
+                                                                                 {"mxfp8", true},
+                                                                                 {"mxfp4", true},
+                                                                                 {"nvfp4_per_token", true}}};
+
+Result<void> check_method(std::string_view method) {
+  if (spec_method_named(method) != nullptr) return {};
+  std::vector<std::string_view> names;
+  for (const auto& known : kSpecMethods) names.push_back(known.name);
+  return bad_field("spec_method", fmt::format("expected one of {}, not '{}'", fmt::join(names, ", "),
+                                              printable(method.substr(0, 64))));
+}
+
+Result<void> check_words(const VllmConfig& config) {
+  if (!config.spec_method.empty()) {
+    if (auto known = check_method(config.spec_method); !known) return known;
+  }
+  if (!config.quantization.empty()) {
+    if (auto known = parse_word<bool>("quantization", config.quantization, kOnlineQuantizations); !known) {
+      return fail(known.error());
+    }
+  }
+  return {};
+}
+
 Result<void> check_vllm(const VllmConfig& config, UsedNames names) {
   const std::array numbers{
       Number{.field = names.context, .value = config.max_model_len},
       Number{.field = "max_num_batched_tokens", .value = config.max_num_batched_tokens},
       Number{.field = names.sequences, .value = config.max_num_seqs},
       Number{.field = "kv_tokens", .value = config.kv_tokens.value_or(1), .most = std::int64_t{1} << 40},
+      Number{.field = "tensor_parallel_size", .value = config.tensor_parallel_size, .most = 256},
+      Number{.field = "num_speculative_tokens",
+             .value = config.num_speculative_tokens,
+             .least = config.spec_method.empty() ? 0 : 1,
+             .most = config.spec_method.empty() ? 0 : kMostDraftedTokens},
+      Number{.field = "max_loras", .value = config.max_loras, .most = 1024},
+      Number{.field = "limit_mm_per_prompt", .value = config.limit_mm_per_prompt.value_or(0), .least = 0, .most = 999},
+      Number{.field = "mm_processor_cache_gb",
+             .value = config.mm_processor_cache_gb.value_or(0),
+             .least = 0,
+             .most = 1024},
   };
   if (auto checked = check_ranges(numbers); !checked) return checked;
+  if (auto known = check_one_of("max_lora_rank", config.max_lora_rank, kLoraRanks); !known) return known;
+  if (auto known = check_words(config); !known) return known;
   if (config.max_num_batched_tokens < config.max_num_seqs) {
     return bad_field("max_num_batched_tokens",
                      fmt::format("must be at least max_num_seqs, which is {}", config.max_num_seqs));
@@ -292,6 +357,65 @@ Result<EngineConfig> resolve_llamacpp(const DeployRequest& request, const model:
   return config;
 }
 
+/// A model's own layers draft as many tokens as there are of them, unless it is said; other methods need the number
+/// (SpeculativeConfig, vllm/config/speculative.py, 017e9f44).
+Result<void> resolve_speculation(const DeployRequest& request, const model::ModelDescription& model,
+                                 VllmConfig& config) {
+  config.draft_model = request.draft_model.value_or("");
+  if (request.draft_model && config.draft_model.empty()) return bad_field("draft_model", "is empty");
+  config.spec_method = request.spec_method.value_or(request.draft_model ? "draft_model" : "");
+  if (config.spec_method.empty()) {
+    if (!request.num_speculative_tokens) return {};
+    return bad_field("num_speculative_tokens", "needs spec_method, which says how they are drafted");
+  }
+  if (auto known = check_method(config.spec_method); !known) return known;
+  const bool needs_model = spec_method_named(config.spec_method)->has_model;
+  if (needs_model && !request.draft_model) {
+    return bad_field("spec_method", fmt::format("{} needs a draft model", config.spec_method),
+                     "name one with draft_model");
+  }
+  if (!needs_model && request.draft_model) {
+    return bad_field("spec_method", fmt::format("{} does not use the draft_model", config.spec_method),
+                     "use draft_model, eagle or eagle3, or leave draft_model out");
+  }
+  const auto layers = static_cast<std::int64_t>(model.nextn_layers.size());
+  const bool own_layers = config.spec_method == "mtp";
+  if (own_layers && layers == 0) {
+    return bad_field("spec_method", "this model has no layers of its own for multi-token prediction (mtp)");
+  }
+  if (!request.num_speculative_tokens && !own_layers) {
+    return bad_field("num_speculative_tokens", fmt::format("is needed for spec_method {}", config.spec_method));
+  }
+  config.num_speculative_tokens = request.num_speculative_tokens.value_or(layers);
+  if (own_layers && config.num_speculative_tokens > layers && config.num_speculative_tokens % layers != 0) {
+    return bad_field("num_speculative_tokens",
+                     fmt::format("must be a multiple of {}, the model's layers for multi-token prediction", layers));
+  }
+  return {};
+}
+
+Result<void> resolve_lora(const DeployRequest& request, VllmConfig& config) {
+  config.enable_lora = request.enable_lora.value_or(false);
+  if (config.enable_lora) {
+    config.max_loras = request.max_loras.value_or(config.max_loras);
+    config.max_lora_rank = request.max_lora_rank.value_or(config.max_lora_rank);
+    return {};
+  }
+  if (!request.max_loras && !request.max_lora_rank) return {};
+  return bad_field(request.max_loras ? "max_loras" : "max_lora_rank", "needs enable_lora");
+}
+
+/// For a model that takes text only these settings say nothing.
+void resolve_encoders(const DeployRequest& request, const model::ModelDescription& model, VllmConfig& config) {
+  if (model.encoders.empty()) return;
+  config.language_model_only = request.language_model_only.value_or(false);
+  config.limit_mm_per_prompt = request.limit_mm_per_prompt;
+  if (config.language_model_only || config.limit_mm_per_prompt == 0) return;
+  // vLLM's own 4 GiB are taken twice, and are host memory of the same pool.
+  constexpr std::int64_t kCacheGb = 1;
+  config.mm_processor_cache_gb = request.mm_processor_cache_gb.value_or(kCacheGb);
+}
+
 Result<EngineConfig> resolve_vllm(const DeployRequest& request, const model::ModelDescription& model) {
   const auto context = one_of({"context", request.context}, {"max_model_len", request.max_model_len});
   if (!context) return fail(context.error());
@@ -311,7 +435,11 @@ Result<EngineConfig> resolve_vllm(const DeployRequest& request, const model::Mod
   config.kv_tokens = request.kv_tokens;
   config.enforce_eager = request.enforce_eager.value_or(false);
   config.kv_cache_dtype = request.kv_cache_dtype.value_or("auto");
-  config.draft_model = request.draft_model.value_or("");
+  config.tensor_parallel_size = request.tensor_parallel_size.value_or(1);
+  config.quantization = request.quantization.value_or("");
+  if (auto ok = resolve_speculation(request, model, config); !ok) return fail(ok.error());
+  if (auto ok = resolve_lora(request, config); !ok) return fail(ok.error());
+  resolve_encoders(request, model, config);
   if (auto valid = check_vllm(config, {context->field, sequences->field}); !valid) return fail(valid.error());
   return config;
 }
@@ -358,6 +486,35 @@ Result<void> check(const EngineConfig& config) {
   return check_vllm(std::get<VllmConfig>(config), {"max_model_len", "max_num_seqs"});
 }
 
+namespace {
+
+std::optional<std::string> text_or_none(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional{text};
+}
+
+/// Settings that are at their defaults are left out: a key from before a setting was known stays equal.
+std::string optional_settings(const VllmConfig& c) {
+  const VllmConfig defaults;
+  std::string text;
+  const auto add = [&text](std::string_view name, const auto& value, const auto& usual) {
+    if (value != usual) text += fmt::format("{}={} ", name, value);
+  };
+  add("tensor_parallel_size", c.tensor_parallel_size, defaults.tensor_parallel_size);
+  add("quantization", c.quantization, defaults.quantization);
+  if (!c.draft_model.empty()) text += "draft_model=yes ";  // which one it is, the fingerprint says
+  add("spec_method", c.spec_method, defaults.spec_method);
+  add("num_speculative_tokens", c.num_speculative_tokens, defaults.num_speculative_tokens);
+  add("enable_lora", c.enable_lora, defaults.enable_lora);
+  add("max_loras", c.max_loras, defaults.max_loras);
+  add("max_lora_rank", c.max_lora_rank, defaults.max_lora_rank);
+  add("language_model_only", c.language_model_only, defaults.language_model_only);
+  add("limit_mm_per_prompt", c.limit_mm_per_prompt.value_or(-1), -1);
+  add("mm_processor_cache_gb", c.mm_processor_cache_gb.value_or(-1), -1);
+  return text;
+}
+
+}  // namespace
+
 DeployRequest with_config(DeployRequest request, const EngineConfig& config) {
   request.engine = std::string{display_name(kind_of(config))};
   request.context.reset();
@@ -396,6 +553,21 @@ DeployRequest with_config(DeployRequest request, const EngineConfig& config) {
     request.kv_tokens = vllm.kv_tokens;
     request.enforce_eager = vllm.enforce_eager;
     if (!vllm.draft_model.empty()) request.draft_model = vllm.draft_model;
+    request.tensor_parallel_size = vllm.tensor_parallel_size;
+    request.quantization = text_or_none(vllm.quantization);
+    request.spec_method = text_or_none(vllm.spec_method);
+    request.num_speculative_tokens.reset();
+    if (request.spec_method) request.num_speculative_tokens = vllm.num_speculative_tokens;
+    request.enable_lora = vllm.enable_lora;
+    request.max_loras.reset();
+    request.max_lora_rank.reset();
+    if (vllm.enable_lora) {
+      request.max_loras = vllm.max_loras;
+      request.max_lora_rank = vllm.max_lora_rank;
+    }
+    request.language_model_only = vllm.language_model_only;
+    request.limit_mm_per_prompt = vllm.limit_mm_per_prompt;
+    request.mm_processor_cache_gb = vllm.mm_processor_cache_gb;
   }
   return request;
 }
@@ -419,10 +591,10 @@ std::string configuration_key(const EngineConfig& config) {
   const auto kv_tokens = c.kv_tokens ? std::to_string(*c.kv_tokens) : std::string{"default"};
   // The only free text comes last, so that nothing in it can be taken for another setting.
   return fmt::format(
-      "vllm max_model_len={} max_num_seqs={} max_num_batched_tokens={} kv_tokens={} enforce_eager={}{} "
+      "vllm max_model_len={} max_num_seqs={} max_num_batched_tokens={} kv_tokens={} enforce_eager={} {}"
       "kv_cache_dtype={}",
-      c.max_model_len, c.max_num_seqs, c.max_num_batched_tokens, kv_tokens, c.enforce_eager,
-      c.draft_model.empty() ? "" : " draft_model=yes", c.kv_cache_dtype);
+      c.max_model_len, c.max_num_seqs, c.max_num_batched_tokens, kv_tokens, c.enforce_eager, optional_settings(c),
+      c.kv_cache_dtype);
 }
 
 Result<CacheType> parse_cache_type(std::string_view text) {

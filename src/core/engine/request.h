@@ -34,6 +34,10 @@ struct DeployRequest {
   std::optional<std::int64_t> max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens;
   std::optional<std::string> kv_cache_dtype;
   std::optional<bool> enforce_eager;
+  std::optional<std::int64_t> tensor_parallel_size, num_speculative_tokens, max_loras, max_lora_rank;
+  std::optional<std::int64_t> limit_mm_per_prompt, mm_processor_cache_gb;
+  std::optional<std::string> quantization, spec_method;
+  std::optional<bool> enable_lora, language_model_only;
 
   std::optional<std::string> served_name;  ///< the name in the engine's OpenAI API; default: the deployment's name
   std::optional<std::int64_t> port;        ///< default: a free one

@@ -11,6 +11,7 @@ namespace dgxmm::memory {
 struct Figures {
   Part weights, kv, state, activations, runtime;
   std::vector<std::string> missing_fields = {};  ///< of what is loaded beside the model
+  std::vector<std::string> contradictions = {};  ///< likewise
 };
 
 /// E1: the six parts in their order, with the margin, the sum and the confidence.

@@ -14,14 +14,17 @@
 namespace dgxmm::memory {
 namespace {
 
-/// E7: what a field that had to be guessed may cost.
-Part margin(const std::vector<std::string>& missing_fields, Bytes guessed) {
-  if (missing_fields.empty()) return {.name = "margin", .source = Source::formula, .detail = "nothing was guessed"};
+/// E7: what a field that had to be guessed may cost. Of two that contradict each other one is as good as missing.
+Part margin(const std::vector<std::string>& missing, bool contradictory, Bytes guessed) {
+  if (missing.empty() && !contradictory) {
+    return {.name = "margin", .source = Source::formula, .detail = "nothing was guessed"};
+  }
+  const auto why = missing.empty() ? std::string{"the model's files contradict each other"}
+                                   : fmt::format("the model does not say {}", fmt::join(missing, ", "));
   return {.name = "margin",
           .size = scale_up(guessed, 20, 100),
           .source = Source::formula,
-          .detail = fmt::format("20 % of KV cache, state and activations: the model does not say {}",
-                                fmt::join(missing_fields, ", "))};
+          .detail = "20 % of KV cache, state and activations: " + why};
 }
 
 }  // namespace
@@ -41,13 +44,18 @@ Estimate assemble(const model::ModelDescription& model, Figures figures) {
 
   auto missing_fields = model.missing_fields;
   missing_fields.insert(missing_fields.end(), figures.missing_fields.begin(), figures.missing_fields.end());
+  auto contradictions = model.contradictions;
+  contradictions.insert(contradictions.end(), figures.contradictions.begin(), figures.contradictions.end());
   Estimate estimate;
-  estimate.parts = {std::move(figures.weights),     std::move(figures.kv),      std::move(figures.state),
-                    std::move(figures.activations), std::move(figures.runtime), margin(missing_fields, guessed)};
+  estimate.parts = {std::move(figures.weights), std::move(figures.kv),
+                    std::move(figures.state),   std::move(figures.activations),
+                    std::move(figures.runtime), margin(missing_fields, !contradictions.empty(), guessed)};
   for (const auto& part : estimate.parts) estimate.formula += part.size;
   estimate.total = estimate.formula;
-  estimate.confidence = missing_fields.empty() ? Confidence::estimated : Confidence::low;  // E8
+  const bool certain = missing_fields.empty() && contradictions.empty();
+  estimate.confidence = certain ? Confidence::estimated : Confidence::low;  // E8
   estimate.missing_fields = std::move(missing_fields);
+  estimate.contradictions = std::move(contradictions);
   estimate.total_source = "sum of the parts";
   return estimate;
 }
@@ -74,10 +82,7 @@ Result<Estimate> estimate(const model::ModelDescription& model, const engine::En
   if (const auto* llamacpp = std::get_if<engine::LlamaCppConfig>(&config)) {
     return estimate_llamacpp(model, *llamacpp, settings, placement, companions);
   }
-  if (companions.draft) {
-    return fail("bad_configuration", "draft_model: not estimated for vLLM yet", "leave it out", "draft_model");
-  }
-  return estimate_vllm(model, std::get<engine::VllmConfig>(config), settings);
+  return estimate_vllm(model, std::get<engine::VllmConfig>(config), settings, companions);
 }
 
 }  // namespace dgxmm::memory

@@ -30,6 +30,7 @@ struct Estimate {
   Bytes formula;            ///< the sum of the parts
   Confidence confidence = Confidence::estimated;
   std::vector<std::string> missing_fields;
+  std::vector<std::string> contradictions;  ///< of the model's files (E9)
   std::string total_source;  ///< one line: "sum of the parts", "measured 3 times, largest of the last 5 x 1.05", …
 
   [[nodiscard]] Bytes part(std::string_view name) const;
@@ -59,6 +60,6 @@ Result<Estimate> estimate_llamacpp(const model::ModelDescription& model, const e
 
 /// vLLM's own rules; source: vllm/v1/core/kv_cache_utils.py and vllm/v1/worker/gpu_worker.py at 017e9f44 (2026-08-17).
 Result<Estimate> estimate_vllm(const model::ModelDescription& model, const engine::VllmConfig& config,
-                               const EstimateSettings& settings);
+                               const EstimateSettings& settings, const model::Companions& companions = {});
 
 }  // namespace dgxmm::memory

@@ -5,15 +5,20 @@
 #include "core/memory/vllm_activations.h"
 #include "core/memory/vllm_cache.h"
 #include "core/memory/vllm_kv_types.h"
+#include "core/memory/vllm_ranks.h"
 #include "core/memory/vllm_weights.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace dgxmm::memory {
 namespace {
@@ -125,8 +130,9 @@ Part state_part(const vllm::CachePlan& plan, const Pool& pool) {
   return part;
 }
 
-/// E6
-Part runtime(const VllmConfig& config, const EstimateSettings& settings) {
+/// E6. Layers that draft have graphs of their own, counted by how many they are beside those of the model.
+Part runtime(const model::ModelDescription& model, const model::ModelDescription* draft, const VllmConfig& config,
+             const EstimateSettings& settings) {
   Part part{.size = settings.vllm_runtime_fixed, .source = Source::setting};
   part.detail = format_bytes(settings.vllm_runtime_fixed) + " fixed";
   if (config.enforce_eager) {
@@ -134,6 +140,21 @@ Part runtime(const VllmConfig& config, const EstimateSettings& settings) {
   } else {
     part.size += settings.vllm_cuda_graph;
     part.detail += fmt::format(" + CUDA graphs {}", format_bytes(settings.vllm_cuda_graph));
+    const auto layers = static_cast<std::int64_t>(model.layers.size());
+    std::size_t drafting = draft == nullptr ? 0 : draft->layers.size();
+    if (config.spec_method == "mtp") drafting = model.nextn_layers.size();
+    if (drafting > 0) {
+      const auto graphs = scale_up(settings.vllm_cuda_graph, static_cast<std::int64_t>(drafting), layers);
+      part.size += graphs;
+      part.detail += fmt::format(" and {} for the layers that draft", format_bytes(graphs));
+    }
+  }
+  if (const auto cache = config.mm_processor_cache_gb.value_or(0); cache > 0) {
+    // Kept by the API process and by the engine (vllm/multimodal/cache.py).
+    constexpr std::int64_t kProcesses = 2;
+    part.size += gib(kProcesses * cache);
+    part.detail +=
+        fmt::format(" + prepared pictures and sound, up to {} in {} processes", format_bytes(gib(cache)), kProcesses);
   }
   return part;
 }
@@ -143,29 +164,103 @@ Result<void> check_config(const VllmConfig& config) {
   if (auto ok = check_setting("max_num_seqs", config.max_num_seqs, 1, kMaxSequences); !ok) return ok;
   if (auto ok = check_setting("max_num_batched_tokens", config.max_num_batched_tokens, 1, kMaxBatchedTokens); !ok)
     return ok;
-  if (config.kv_tokens) return check_setting("kv_tokens", *config.kv_tokens, 1, kMaxContext);
+  const std::pair<std::string_view, std::array<std::int64_t, 3>> others[] = {
+      {"kv_tokens", {config.kv_tokens.value_or(1), 1, kMaxContext}},
+      {"tensor_parallel_size", {config.tensor_parallel_size, 1, 256}},
+      {"num_speculative_tokens", {config.num_speculative_tokens, 0, 64}},
+      {"max_loras", {config.max_loras, 1, 1024}},
+      {"max_lora_rank", {config.max_lora_rank, 1, 512}},
+      {"limit_mm_per_prompt", {config.limit_mm_per_prompt.value_or(0), 0, 999}},
+      {"mm_processor_cache_gb", {config.mm_processor_cache_gb.value_or(0), 0, 1024}},
+  };
+  for (const auto& [field, numbers] : others) {
+    if (auto ok = check_setting(field, numbers[0], numbers[1], numbers[2]); !ok) return ok;
+  }
   return {};
+}
+
+/// The share of one rank of what drafts tokens; nothing when no model does.
+Result<std::optional<model::ModelDescription>> draft_of(const VllmConfig& config, const model::Companions& companions) {
+  const auto* method = engine::spec_method_named(config.spec_method);
+  const bool wanted = method != nullptr && method->has_model;
+  if (!wanted) return std::nullopt;
+  if (!companions.draft) {
+    return fail("bad_configuration", fmt::format("spec_method {} needs a draft model", config.spec_method),
+                "name one with draft_model", "draft_model");
+  }
+  const auto& draft = *companions.draft;
+  if (draft.format != model::Format::safetensors) {
+    return fail("bad_configuration", "draft_model: vLLM drafts with a folder with safetensors, and this is a GGUF file",
+                "name such a folder", "draft_model");
+  }
+  if (auto countable = check_countable(draft); !countable) return fail(countable.error());
+  auto rank = vllm::rank_of(draft, config.tensor_parallel_size);
+  if (!rank) return fail(rank.error());
+  return std::move(*rank);
+}
+
+bool sees_chunks(const model::Layer& layer) {
+  return layer.attention && layer.attention->kind == model::AttentionKind::chunked;
+}
+
+/// What is loaded beside the model, as part of its weights.
+Result<void> add_draft(Part& weights, const model::ModelDescription& draft, const model::ModelDescription& rank,
+                       const VllmConfig& config) {
+  const auto part = vllm::weights(draft, rank, {.tensor_parallel_size = config.tensor_parallel_size});
+  if (!part) return fail(part.error());
+  weights.size += part->size;
+  weights.detail += fmt::format("; {} to draft with ({}): {}", draft.name, part->detail, format_bytes(part->size));
+  return {};
+}
+
+using Doubts = std::vector<std::string>;
+
+/// What is not certain of the draft is not certain of the whole.
+Doubts of_the_draft(const Doubts& doubts) {
+  Doubts named;
+  for (const auto& doubt : doubts) named.push_back("draft_model: " + doubt);
+  return named;
 }
 
 }  // namespace
 
 Result<Estimate> estimate_vllm(const model::ModelDescription& model, const VllmConfig& config,
-                               const EstimateSettings& settings) {
+                               const EstimateSettings& settings, const model::Companions& companions) {
   if (auto countable = check_countable(model); !countable) return fail(countable.error());
   if (auto ok = check_config(config); !ok) return fail(ok.error());
+  const auto drafting = draft_of(config, companions);
+  if (!drafting) return fail(drafting.error());
+  const auto* draft = *drafting ? &**drafting : nullptr;
   const auto type = vllm::resolve_kv_type(config.kv_cache_dtype, model);
   if (!type) return fail(type.error());
+  const auto rank = vllm::rank_of(model, config.tensor_parallel_size);
+  if (!rank) return fail(rank.error());
+  // Chunks are kept whole beside an EAGLE head (VllmConfig.__post_init__, vllm/config/vllm.py).
+  const auto* method = engine::spec_method_named(config.spec_method);
+  const bool head = method != nullptr && method->is_eagle;
   const auto plan =
-      vllm::plan_cache(model, {.kv_type = *type, .max_num_batched_tokens = config.max_num_batched_tokens});
+      vllm::plan_cache(*rank, {.kv_type = *type,
+                               .max_num_batched_tokens = config.max_num_batched_tokens,
+                               .speculative_tokens = config.num_speculative_tokens,
+                               .draft = draft,
+                               .mtp = config.spec_method == "mtp",
+                               .hybrid_manager = !head || std::ranges::none_of(model.layers, sees_chunks)});
   if (!plan) return fail(plan.error());
   const auto pool = size_pool(config, *plan);
   if (!pool) return fail(pool.error());
+  auto weights = vllm::weights(model, *rank, config);
+  if (!weights) return fail(weights.error());
+  if (draft != nullptr) {
+    if (auto ok = add_draft(*weights, *companions.draft, *draft, config); !ok) return fail(ok.error());
+  }
   return assemble(model, {
-                             .weights = vllm::weights(model),
-                             .kv = kv_part(model, vllm::describe(*type, config.kv_cache_dtype, model), *plan, *pool),
+                             .weights = std::move(*weights),
+                             .kv = kv_part(*rank, vllm::describe(*type, config.kv_cache_dtype, model), *plan, *pool),
                              .state = state_part(*plan, *pool),
-                             .activations = vllm::activations(model, config, *plan),
-                             .runtime = runtime(config, settings),
+                             .activations = vllm::activations(*rank, draft, config, *plan),
+                             .runtime = runtime(model, draft, config, settings),
+                             .missing_fields = draft != nullptr ? of_the_draft(draft->missing_fields) : Doubts{},
+                             .contradictions = draft != nullptr ? of_the_draft(draft->contradictions) : Doubts{},
                          });
 }
 

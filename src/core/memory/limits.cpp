@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
@@ -40,6 +41,11 @@ bool countable(const model::Experts& experts) {
          within(experts.feed_forward_length, 0, kMaxWidth) && within(experts.shared_feed_forward_length, 0, kMaxWidth);
 }
 
+bool countable(const model::Encoder& encoder) {
+  return within(encoder.width, 0, kMaxWidth) && within(encoder.item_patches, 0, kMaxPatches) &&
+         within(encoder.item_tokens, 0, kMaxPatches);
+}
+
 }  // namespace
 
 Result<void> check_setting(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -64,8 +70,9 @@ Result<void> check_countable(const model::ModelDescription& model) {
   }
   if (!within(model.embedding_length, 1, kMaxWidth) || !within(model.vocabulary, 1, kMaxVocabulary) ||
       !within(model.layer_embedding_length, 0, kMaxWidth) || !within(model.hyper_connections, 0, kMaxHeads) ||
-      (model.experts && !countable(*model.experts)) || model.weights.files < Bytes{} ||
-      model.weights.files > kMaxFiles || model.weights.token_embedding < Bytes{} ||
+      (model.experts && !countable(*model.experts)) ||
+      !std::ranges::all_of(model.encoders, [](const auto& encoder) { return countable(encoder); }) ||
+      model.weights.files < Bytes{} || model.weights.files > kMaxFiles || model.weights.token_embedding < Bytes{} ||
       model.weights.token_embedding > kMaxFiles) {
     return refused("it has sizes that no model has");
   }

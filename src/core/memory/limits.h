@@ -17,6 +17,8 @@ inline constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxHeads = std::int64_t{1} << 14;
 /// Elements of a recurrent state: x 4 bytes x layers x sequences stays below 2^62.
 inline constexpr std::int64_t kMaxState = std::int64_t{1} << 34;
+/// Patches of one picture: x width x 16 bytes x as many pictures as a batch has tokens stays below 2^62.
+inline constexpr std::int64_t kMaxPatches = std::int64_t{1} << 24;
 inline constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
 /// Of all files of a model.
 inline constexpr Bytes kMaxFiles{std::int64_t{1} << 56};

@@ -3,6 +3,7 @@
 #include "core/memory/vllm_activations.h"
 
 #include "core/memory/rounding.h"
+#include "core/memory/vllm_weights.h"
 
 #include <fmt/format.h>
 
@@ -123,25 +124,60 @@ Bytes sequence_buffers(const VllmConfig& config, const CachePlan& plan, std::int
   return Bytes{config.max_num_seqs * (ids + blocks + penalties)};
 }
 
+struct EncoderRun {
+  std::int64_t items = 0;
+  std::int64_t patches = 0;  ///< of all of them
+  Bytes size;
+  Bytes cache;  ///< what they become, kept until the language model has taken it in
+};
+
+/// As many of the largest items as fit into what one step may encode (profile_run, vllm/v1/worker/gpu_model_runner.py).
+EncoderRun encoder_run(const model::ModelDescription& model, const VllmConfig& config, const CachePlan& plan) {
+  EncoderRun run;
+  if (model.encoders.empty() || !loads_encoders(model, config)) return run;
+  constexpr std::int64_t kCopies = 8;
+  for (const auto& encoder : model.encoders) {
+    auto items = std::max<std::int64_t>(plan.encoder_tokens / std::max<std::int64_t>(encoder.item_tokens, 1), 1);
+    if (config.limit_mm_per_prompt.value_or(0) > 0) {
+      items = std::min(items, config.max_num_seqs * *config.limit_mm_per_prompt);
+    }
+    const Bytes size{items * encoder.item_patches * encoder.width * kHalf * kCopies};
+    if (size > run.size) run = {.items = items, .patches = items * encoder.item_patches, .size = size, .cache = {}};
+  }
+  run.cache = Bytes{plan.encoder_tokens * model.embedding_length * kHalf};
+  return run;
+}
+
 }  // namespace
 
-Part activations(const model::ModelDescription& model, const VllmConfig& config, const CachePlan& plan) {
+Part activations(const model::ModelDescription& model, const model::ModelDescription* draft, const VllmConfig& config,
+                 const CachePlan& plan) {
   const auto tokens = config.max_num_batched_tokens;
-  const auto rows = std::min(config.max_num_seqs, tokens);
-  const Bytes layer = layer_activations(model, config);
+  // Drafted tokens are checked with logits of their own.
+  const auto rows = std::min(config.max_num_seqs * (1 + config.num_speculative_tokens), tokens);
+  Bytes layer = layer_activations(model, config);
+  if (draft != nullptr) layer = std::max(layer, layer_activations(*draft, config));
   const Bytes sampler{rows * model.vocabulary * kSamplerBytesPerLogit};
   const Bytes stream{2 * kHalf * tokens * model.embedding_length};
+  const auto encoder = encoder_run(model, config, plan);
   const Bytes buffers = sequence_buffers(config, plan, model.vocabulary);
   const Bytes workspace = kWorkspace + indexer_scratch(model, config);
   const auto null_block =
       plan.groups.empty() ? std::string{}
                           : fmt::format("; a block that is never handed out: {}", format_bytes(plan.bytes_per_block));
-  return {.size = scale_up(std::max(layer, sampler + stream), 120, 100) + workspace + buffers + plan.bytes_per_block,
+  const auto encoding =
+      encoder.items == 0 ? std::string{}
+                         : fmt::format("; encoder for {} patches of {}: {}, and their {} tokens: {}", encoder.patches,
+                                       encoder.items == 1 ? "1 item" : fmt::format("{} items", encoder.items),
+                                       format_bytes(encoder.size), plan.encoder_tokens, format_bytes(encoder.cache));
+  const Bytes most = std::max({layer, sampler + stream, encoder.size}) + encoder.cache;
+  return {.size = scale_up(most, 120, 100) + workspace + buffers + plan.bytes_per_block,
           .source = Source::formula,
-          .detail = fmt::format("{} batched tokens: {}; sampler for {} sequences: {}; buffers of the sequences: {}; "
-                                "workspace: {}{}",
-                                tokens, format_bytes(layer), rows, format_bytes(sampler), format_bytes(buffers),
-                                format_bytes(workspace), null_block)};
+          .detail = fmt::format(
+              "{} batched tokens: {}; sampler for {} {}: {}; buffers of the sequences: {}; "
+              "workspace: {}{}{}",
+              tokens, format_bytes(layer), rows, config.num_speculative_tokens > 0 ? "rows of logits" : "sequences",
+              format_bytes(sampler), format_bytes(buffers), format_bytes(workspace), encoding, null_block)};
 }
 
 }  // namespace dgxmm::memory::vllm

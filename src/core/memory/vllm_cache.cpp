@@ -42,12 +42,15 @@ struct Spec {
   friend bool operator==(const Spec&, const Spec&) = default;
 };
 
-/// The layers that have caches: the trunk, and the MTP layers when they are used.
+/// The layers that have caches: the trunk, and those that draft.
 std::vector<const model::Layer*> cached_layers(const model::ModelDescription& model, const CacheRules& rules) {
   std::vector<const model::Layer*> layers;
   for (const auto& layer : model.layers) layers.push_back(&layer);
-  if (rules.speculative_tokens > 0) {
+  if (rules.mtp) {
     for (const auto& layer : model.nextn_layers) layers.push_back(&layer);
+  }
+  if (rules.draft != nullptr) {
+    for (const auto& layer : rules.draft->layers) layers.push_back(&layer);
   }
   return layers;
 }
@@ -111,10 +114,7 @@ Spec attention_spec(const Attention& attention, CacheKind kind, const KvType& ty
 
 /// MambaSpec: the convolution in the type of the model, with room for tokens that are drafted.
 std::int64_t state_bytes(const model::RecurrentState& state, std::int64_t speculative_tokens) {
-  using model::RecurrentKind;
-  const bool drafts = state.kind == RecurrentKind::gated_delta_net || state.kind == RecurrentKind::kda ||
-                      state.kind == RecurrentKind::mamba2;
-  const auto conv = state.conv_elements + (drafts ? speculative_tokens * state.convolved : 0);
+  const auto conv = state.conv_elements + (state.conv_keeps_drafts ? speculative_tokens * state.convolved : 0);
   return conv * kHalf + state.state_elements * (state.keeps_float32 ? 4 : kHalf);
 }
 
@@ -266,13 +266,14 @@ struct CompressedPages {
   static constexpr std::int64_t kState128 = packed(kState128Block * 2 * kCompressedHead * 4);
 };
 
-Result<CachePlan> plan_compressed(const model::ModelDescription& model, CachePlan plan) {
+Result<CachePlan> plan_compressed(const model::ModelDescription& model, const CacheRules& rules, CachePlan plan) {
   using P = CompressedPages;
   std::int64_t ratio4 = 0;
   std::int64_t ratio128 = 0;
   std::int64_t window = 0;
-  for (const auto& layer : model.layers) {
-    const auto* attention = layer.attention ? &*layer.attention : nullptr;
+  const auto cached = cached_layers(model, rules);
+  for (const auto* layer : cached) {
+    const auto* attention = layer->attention ? &*layer->attention : nullptr;
     const bool known = attention != nullptr && attention->compress_ratio && attention->window.value_or(0) > 0 &&
                        attention->key_length == kCompressedHead &&
                        attention->indexer_key_length.value_or(kCompressedIndex) == kCompressedIndex;
@@ -287,7 +288,7 @@ Result<CachePlan> plan_compressed(const model::ModelDescription& model, CachePla
     ratio128 += ratio == 128 ? 1 : 0;
     window = *attention->window;
   }
-  const auto layers = static_cast<std::int64_t>(model.layers.size());
+  const auto layers = static_cast<std::int64_t>(cached.size());
   const auto half = ceil_div(layers, 2);
   plan.groups = {{.kind = CacheKind::full, .layers = 2 * ratio4 + ratio128, .block = kCompressedBlock},
                  {.kind = CacheKind::window, .layers = half, .block = P::kWindowBlock, .window = window},
@@ -310,9 +311,12 @@ Result<CachePlan> plan_cache(const model::ModelDescription& model, const CacheRu
                  .checked_per_block = {},
                  .tokens_in_flight = kBatchesInFlight * rules.max_num_batched_tokens,
                  .encoder_tokens = rules.max_num_batched_tokens};
+  if (rules.mtp && model.nextn_layers.size() > 1) plan.drafted_window = rules.speculative_tokens - 1;
+  // One item is always encoded whole (compute_mm_encoder_budget, vllm/v1/core/encoder_cache_manager.py).
+  for (const auto& encoder : model.encoders) plan.encoder_tokens = std::max(plan.encoder_tokens, encoder.item_tokens);
   if (std::ranges::any_of(
           model.layers, [](const model::Layer& layer) { return layer.attention && layer.attention->compress_ratio; })) {
-    return plan_compressed(model, std::move(plan));
+    return plan_compressed(model, rules, std::move(plan));
   }
   auto specs = layer_specs(model, rules);
   if (specs.empty()) return plan;
@@ -339,7 +343,8 @@ std::int64_t request_blocks(const CachePlan& plan, const CacheGroup& group, std:
     case CacheKind::full: return ceil_div(length, group.block);
     // A window may begin anywhere in a block.
     case CacheKind::window:
-      return ceil_div(std::min(group.window - 1 + plan.tokens_in_flight, length), group.block) + 1;
+      return ceil_div(std::min(group.window - 1 + plan.drafted_window + plan.tokens_in_flight, length), group.block) +
+             1;
     case CacheKind::chunked: return ceil_div(std::min(group.window + plan.tokens_in_flight, length), group.block);
     case CacheKind::state: return group.state_pages;
     case CacheKind::cross: return ceil_div(plan.encoder_tokens, group.block);

@@ -10,15 +10,17 @@
 namespace dgxmm::memory::vllm {
 
 // How vLLM lays out its KV cache: one pool of block ids, shared by groups of layers. Version of every rule here:
-// 017e9f44 (2026-08-17), vllm/v1/core/kv_cache_utils.py and vllm/v1/kv_cache_interface.py, one GPU.
+// 017e9f44 (2026-08-17), vllm/v1/core/kv_cache_utils.py and vllm/v1/kv_cache_interface.py. One rank: `rank_of`.
 
 /// What decides the layout beside the model.
 struct CacheRules {
   KvType kv_type;
   std::int64_t max_num_batched_tokens = 0;
-  std::int64_t speculative_tokens = 0;  ///< drafted by the model's own MTP layers, which then have caches as well
-  bool prefix_caching = true;           ///< of models that keep a state
-  bool hybrid_manager = true;           ///< false: layers with a window keep every token
+  std::int64_t speculative_tokens = 0;
+  const model::ModelDescription* draft = nullptr;  ///< one rank of a model or head that drafts them: it has caches too
+  bool mtp = false;            ///< they are drafted by the model's own MTP layers, which then have caches as well
+  bool prefix_caching = true;  ///< of models that keep a state
+  bool hybrid_manager = true;  ///< false: layers with a window keep every token
 };
 
 enum class CacheKind {
@@ -45,7 +47,8 @@ struct CachePlan {
   Bytes bytes_per_block;
   Bytes checked_per_block;  ///< what the start-up check counts for a page; larger than a block for DeepSeek V4 only
   std::int64_t tokens_in_flight = 0;
-  std::int64_t encoder_tokens = 0;
+  std::int64_t drafted_window = 0;  ///< tokens that a window keeps beyond itself for several MTP layers
+  std::int64_t encoder_tokens = 0;  ///< of pictures and sound in one step, and of what cross attention keeps
 };
 
 /// Errors: `model_not_supported` for a combination of layers whose layout vLLM does not have.

@@ -245,7 +245,13 @@ void read_nextn_layers(HfReader& read, HfConfig& config) {
   const auto count = read.number({"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}, 64);
   const auto last = std::ranges::find_if(config.layers.rbegin(), config.layers.rend(),
                                          [](const Layer& layer) { return layer.attention && !layer.recurrent; });
-  if (last != config.layers.rend()) config.nextn_layers.assign(static_cast<std::size_t>(count.value_or(0)), *last);
+  if (last == config.layers.rend()) return;
+  auto layer = *last;
+  if (layer.attention->compress_ratio) {  // DeepSeek V4's keep the window only
+    layer.attention->compress_ratio = 0;
+    layer.attention->indexer_key_length.reset();
+  }
+  config.nextn_layers.assign(static_cast<std::size_t>(count.value_or(0)), layer);
 }
 
 }  // namespace
@@ -261,7 +267,11 @@ Result<HfConfig> parse_hf_config(std::string_view file, std::string_view text) {
     return fail("bad_model_file", fmt::format("{}: expected an object", printable(file)), "download config.json again",
                 std::string{file});
   }
-  HfReader read{file, *object};
+  return read_hf_config(file, *object);
+}
+
+Result<HfConfig> read_hf_config(std::string_view file, const bj::object& document) {
+  HfReader read{file, document};
   HfConfig config;
   config.architecture = read_architecture(read);
   if (read.error()) return fail(*read.error());
@@ -284,6 +294,7 @@ Result<HfConfig> parse_hf_config(std::string_view file, std::string_view text) {
   config.context = read_context(read, family, config.missing_fields);
   read_layers_of(read, family, config);
   read_nextn_layers(read, config);
+  config.encoders = read_hf_encoders(read, family, config.missing_fields);
   const auto* tied = read.find_anywhere("tie_word_embeddings");
   if (tied != nullptr && !tied->is_bool()) read.malformed("tie_word_embeddings", "true or false");
   if (tied != nullptr && tied->is_bool()) config.tied_embeddings = tied->get_bool();

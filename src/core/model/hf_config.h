@@ -24,6 +24,7 @@ struct HfConfig {
   std::int64_t vocabulary = 0;
   std::int64_t context = 0;
   std::optional<Experts> experts;
+  std::vector<Encoder> encoders;
   std::optional<bool> tied_embeddings;
   std::optional<std::string> dtype;         ///< `torch_dtype` or `dtype`: "bfloat16"
   std::optional<std::string> quantization;  ///< label of `quantization_config`: "fp8", "awq-4bit"
@@ -36,6 +37,10 @@ struct HfConfig {
 /// contradict each other; `model_not_supported` when the layers are not certain. A dimension that is missing is an
 /// error, never a default, but for classes that leave their defaults out of the file: those are recorded.
 Result<HfConfig> parse_hf_config(std::string_view file, std::string_view text);
+
+/// Reads params.json, which Mistral's own format has instead of config.json (vLLM's --config-format mistral). Errors:
+/// as parse_hf_config, by the names of params.json.
+Result<HfConfig> parse_mistral_params(std::string_view file, std::string_view text);
 
 /// Takes over what hf_quant_config.json says. vLLM reads that file only for a config.json without
 /// `quantization_config`: with one, this does nothing. Errors: `bad_model_file`.

@@ -1,12 +1,13 @@
 // From headers of safetensors files and config.json to the description of a folder.
 #include "base/masking.h"
 #include "core/model/hf_config.h"
+#include "core/model/hf_contradictions.h"
+#include "core/model/hf_tensor_names.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <utility>
 
@@ -27,45 +28,22 @@ std::string long_dtype(std::string_view dtype) {
   return std::string{dtype};
 }
 
-bool holds_any(std::string_view name, std::span<const std::string_view> parts) {
-  return std::ranges::any_of(parts,
-                             [name](std::string_view part) { return name.find(part) != std::string_view::npos; });
-}
-
-bool is_vision(std::string_view name) {
-  static constexpr auto kParts = std::to_array<std::string_view>(
-      {"visual.", "vision_tower", "vision_model", "vision_encoder", "vision_embed", "embed_vision", "embed_audio",
-       "audio_tower", "multi_modal_projector", "mm_projector", "vision_adapter", "patch_merger"});
-  return holds_any(name, kParts);
-}
-
-/// The N of "….layers.N.…".
-std::optional<std::size_t> layer_number(std::string_view name) {
-  constexpr std::string_view kKey = "layers.";
-  const auto at = name.find(kKey);
-  if (at == std::string_view::npos) return std::nullopt;
-  const auto* first = name.data() + at + kKey.size();
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(first, name.data() + name.size(), number);
-  return error == std::errc{} && end != first ? std::optional{number} : std::nullopt;
-}
-
 /// MTP layers follow the trunk, or are named for what they are.
 bool is_nextn(std::string_view name, const HfConfig& config) {
-  if (name.starts_with("mtp.") || name.find(".mtp.") != std::string_view::npos) return true;
-  const auto number = config.nextn_layers.empty() ? std::nullopt : layer_number(name);
-  return number && *number >= config.layers.size();
+  if (is_named_nextn(name)) return true;
+  const auto number = config.nextn_layers.empty() ? std::nullopt : language_layer(name);
+  return number && *number >= static_cast<std::int64_t>(config.layers.size());
 }
 
-bool is_output(std::string_view name) {
-  return name.ends_with("lm_head.weight") || name == "embed_out.weight" || name == "output.weight";
+/// Layers that draft use the embedding and the output of the trunk; some files hold them once more.
+bool is_copy(std::string_view name) {
+  return is_token_embedding(name) || is_output_tensor(name) || name.ends_with("shared_head.head.weight");
 }
 
-bool is_token_embedding(std::string_view name) {
-  static constexpr auto kEndings =
-      std::to_array<std::string_view>({"embed_tokens.weight", "embed_in.weight", "tok_embeddings.weight", "wte.weight",
-                                       "word_embeddings.weight", "backbone.embeddings.weight"});
-  return std::ranges::any_of(kEndings, [name](std::string_view ending) { return name.ends_with(ending); });
+/// A matrix of a layer, which vLLM can quantize while it loads it. What a kernel convolves with has three dimensions.
+bool is_linear(const SafetensorsTensor& tensor) {
+  return tensor.name.ends_with(".weight") && tensor.shape.size() == 2 && language_layer(tensor.name) &&
+         !is_replicated_by_name(tensor.name);
 }
 
 /// What the corrections from file bytes to loaded bytes ask for. A tensor that is not loaded counts there only.
@@ -74,13 +52,20 @@ void add_tensor(WeightSummary& weights, const SafetensorsTensor& tensor, const H
   weights.tensors += size;
   if (is_nextn(tensor.name, config)) {
     weights.nextn_tensors += size;
-  } else if (config.tied_embeddings == true && is_output(tensor.name)) {
+    if (is_copy(tensor.name)) weights.nextn_copies += size;
+  } else if (is_speaking_tensor(tensor.name)) {
+    weights.speaking_tensors += size;
+  } else if (config.tied_embeddings == true && is_output_tensor(tensor.name)) {
     weights.unused_output += size;
   } else {
     if (tensor.dtype == "F32" && !config.quantization) weights.float32_tensors += size;
-    if (is_vision(tensor.name)) {
+    if (is_encoder_tensor(tensor.name)) {
       weights.vision_tensors += size;
-    } else if (is_token_embedding(tensor.name)) {
+      return;
+    }
+    if (tensor.shape.size() < 2 || is_replicated_by_name(tensor.name)) weights.replicated_tensors += size;
+    if (!config.quantization && is_linear(tensor)) weights.linear_tensors += size;
+    if (is_token_embedding(tensor.name)) {
       weights.token_embedding = size;
     } else if (tensor.name.find(".experts.") != std::string::npos) {
       weights.expert_tensors += size;
@@ -106,6 +91,10 @@ Result<ModelDescription> describe_safetensors(std::string_view path, std::string
   model.kv_cache_dtype = config.kv_cache_dtype;
   model.layers = config.layers;
   model.nextn_layers = config.nextn_layers;
+  model.encoders = config.encoders;
+  auto contradictions = find_contradictions(path, config, parts);
+  if (!contradictions) return fail(std::move(contradictions.error()));
+  model.contradictions = std::move(*contradictions);
 
   std::map<std::string, std::uint64_t> bytes_by_dtype;
   bool has_output = false;
@@ -121,7 +110,7 @@ Result<ModelDescription> describe_safetensors(std::string_view path, std::string
     // parse_safetensors has found the tensors to fill the file: their sum cannot be larger.
     for (const auto& tensor : part.header.tensors) {
       add_tensor(model.weights, tensor, config);
-      has_output = has_output || is_output(tensor.name);
+      has_output = has_output || is_output_tensor(tensor.name);
       bytes_by_dtype[tensor.dtype] += tensor.bytes;
     }
     model.files.push_back({.path = part.path, .size = Bytes{static_cast<std::int64_t>(part.size)}});
@@ -130,6 +119,9 @@ Result<ModelDescription> describe_safetensors(std::string_view path, std::string
   if (model.weights.tensors == Bytes{}) {
     return fail("bad_model_file", fmt::format("{}: its files hold no tensors", printable(path)), "download it again",
                 std::string{path});
+  }
+  if (model.weights.vision_tensors > Bytes{} && model.encoders.empty()) {
+    model.missing_fields.emplace_back("vision_config or audio_config");
   }
   model.weights.input_tensors = model.weights.token_embedding;
   model.weights.tied_embeddings = config.tied_embeddings.value_or(!has_output);

@@ -1,4 +1,5 @@
 #pragma once
+#include "core/model/hf_config.h"
 #include "core/model/hf_reader.h"
 #include "core/model/layout.h"
 
@@ -45,6 +46,9 @@ enum class HfFamily : std::uint8_t {
   encoder,         ///< no cache
 };
 
+/// parse_hf_config() of a text that is parsed already.
+Result<HfConfig> read_hf_config(std::string_view file, const boost::json::object& document);
+
 /// By the names that the file gives its architecture and its type.
 HfFamily family_of(const HfReader& read, std::string_view architecture);
 
@@ -74,6 +78,9 @@ void read_heads(HfReader& read, HfFamily family, HfDimensions& dimensions, std::
 /// The attention of each layer that has one.
 std::vector<std::optional<Attention>> read_hf_attention(HfReader& read, HfFamily family, const HfDimensions& dimensions,
                                                         const std::vector<HfMix>& mixes);
+
+/// What the model sees or hears with. A figure that is absent or not understood is added to `missing`.
+std::vector<Encoder> read_hf_encoders(const HfReader& read, HfFamily family, std::vector<std::string>& missing);
 
 /// The state of the layers that have one; all have the same shape.
 RecurrentState read_hf_state(HfReader& read, HfFamily family, const HfDimensions& dimensions,

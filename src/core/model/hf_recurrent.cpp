@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 namespace dgxmm::model {
 namespace {
@@ -18,7 +19,8 @@ RecurrentState mamba(std::int64_t inner, std::int64_t state, std::int64_t kernel
           .state_elements = inner * state,
           .projected = 2 * inner,
           .convolved = inner,
-          .inner = inner};
+          .inner = inner,
+          .shares = inner};
 }
 
 struct Mamba2 {
@@ -41,7 +43,10 @@ RecurrentState mamba2(HfReader& read, const Mamba2& m) {
           .state_elements = m.heads * m.head_size * m.state,
           .projected = m.inner + convolved + m.heads,
           .convolved = convolved,
-          .inner = m.inner};
+          .inner = m.inner,
+          .shares = m.heads,
+          .groups = m.groups,
+          .group_convolved = 2 * m.state};
 }
 
 /// Granite, Bamba and Falcon-H1 name them alike.
@@ -70,7 +75,9 @@ RecurrentState delta_net(HfReader& read) {
           .state_elements = value_heads * value * key,
           .projected = convolved + value_heads * value,
           .convolved = convolved,
-          .inner = value_heads * value};
+          .inner = value_heads * value,
+          .shares = std::gcd(key_heads, value_heads),
+          .conv_keeps_drafts = true};
 }
 
 RecurrentState kda(HfReader& read) {
@@ -88,6 +95,8 @@ RecurrentState kda(HfReader& read) {
           .projected = 3 * width,
           .convolved = 3 * width,
           .inner = width,
+          .shares = heads,
+          .conv_keeps_drafts = true,
           .keeps_float32 = true};
 }
 
@@ -111,13 +120,16 @@ RecurrentState read_hf_state(HfReader& read, HfFamily family, const HfDimensions
     case HfFamily::jamba:
       return mamba(expanded("mamba_expand"), read.dimension({"mamba_d_state"}, kMaxHfCount),
                    read.dimension({"mamba_d_conv"}, kMaxHfCount));
-    case HfFamily::mamba2:
-      return mamba2(read, {.inner = expanded("expand"),
-                           .heads = read.dimension({"num_heads"}, kMaxHfCount),
-                           .head_size = read.dimension({"head_dim"}, kMaxHfLength),
-                           .state = read.dimension({"state_size"}, kMaxHfLength),
-                           .groups = read.dimension({"n_groups"}, kMaxHfCount),
-                           .kernel = read.dimension({"conv_kernel"}, kMaxHfCount)});
+    case HfFamily::mamba2: {
+      auto state = mamba2(read, {.inner = expanded("expand"),
+                                 .heads = read.dimension({"num_heads"}, kMaxHfCount),
+                                 .head_size = read.dimension({"head_dim"}, kMaxHfLength),
+                                 .state = read.dimension({"state_size"}, kMaxHfLength),
+                                 .groups = read.dimension({"n_groups"}, kMaxHfCount),
+                                 .kernel = read.dimension({"conv_kernel"}, kMaxHfCount)});
+      state.conv_keeps_drafts = true;
+      return state;
+    }
     case HfFamily::nemotron_h: {
       const auto heads = read.dimension({"mamba_num_heads"}, kMaxHfCount);
       const auto size = read.dimension({"mamba_head_dim"}, kMaxHfCount);
@@ -127,6 +139,7 @@ RecurrentState read_hf_state(HfReader& read, HfFamily family, const HfDimensions
                                  .state = read.dimension({"ssm_state_size"}, kMaxHfLength),
                                  .groups = read.dimension({"n_groups"}, kMaxHfCount),
                                  .kernel = read.dimension({"conv_kernel"}, kMaxHfCount)});
+      state.conv_keeps_drafts = true;
       state.keeps_float32 = in_float32(read, "mamba_ssm_cache_dtype", true);
       return state;
     }
@@ -156,13 +169,15 @@ RecurrentState read_hf_state(HfReader& read, HfFamily family, const HfDimensions
       return {.kind = RecurrentKind::short_conv,
               .conv_elements = std::max<std::int64_t>(kept - 1, 0) * width,
               .projected = 3 * width,
-              .convolved = width};
+              .convolved = width,
+              .shares = width};
     }
     case HfFamily::minimax_text:
       return {.kind = RecurrentKind::lightning,
               .state_elements = d.heads * d.head_dim * d.head_dim,
               .projected = 3 * d.heads * d.head_dim,
-              .inner = d.heads * d.head_dim};
+              .inner = d.heads * d.head_dim,
+              .shares = d.heads};
     default: return {};
   }
 }

@@ -50,7 +50,12 @@ struct RecurrentState {
   std::int64_t projected = 0;  ///< what the input is projected to
   std::int64_t convolved = 0;  ///< of it, what goes through the convolution
   std::int64_t inner = 0;      ///< heads x their size
-  bool keeps_float32 = false;  ///< the checkpoint asks for a state of 32 bit, whatever the type of the model
+  // How ranks of tensor parallelism can share it; 0: not known.
+  std::int64_t shares = 0;           ///< heads or channels: a number of ranks that divides it can
+  std::int64_t groups = 0;           ///< Mamba 2: of B and C; with more ranks than groups each rank has its own copy
+  std::int64_t group_convolved = 0;  ///< of `convolved`, what one group takes
+  bool conv_keeps_drafts = false;    ///< vLLM gives the convolution room for drafted tokens
+  bool keeps_float32 = false;        ///< the checkpoint asks for a state of 32 bit, whatever the type of the model
 
   friend bool operator==(const RecurrentState&, const RecurrentState&) = default;
 };
@@ -74,6 +79,16 @@ struct Experts {
   friend bool operator==(const Experts&, const Experts&) = default;
 };
 
+/// What turns pictures or sound into tokens of the language model.
+struct Encoder {
+  std::string input;              ///< "pictures" or "sound"
+  std::int64_t width = 0;         ///< of one patch on its way through the encoder, in elements
+  std::int64_t item_patches = 0;  ///< of the largest picture, or of one piece of sound
+  std::int64_t item_tokens = 0;   ///< that this item becomes
+
+  friend bool operator==(const Encoder&, const Encoder&) = default;
+};
+
 /// One file that an engine reads when it loads the model.
 struct WeightFile {
   std::string path;
@@ -82,15 +97,19 @@ struct WeightFile {
 
 /// Where the bytes of the tensors are, as far as the placement rules of the engines ask.
 struct WeightSummary {
-  Bytes files;            ///< sum of the sizes of the files that are loaded
-  Bytes tensors;          ///< sum of the tensor bytes in them
-  Bytes input_tensors;    ///< token and position embeddings, which llama.cpp keeps on the host
-  Bytes token_embedding;  ///< loaded a second time by llama.cpp on a GPU when it is tied
-  Bytes nextn_tensors;    ///< of multi-token-prediction layers, which are loaded only to be used
-  Bytes float32_tensors;  ///< of unquantized models: engines keep them in 16 bit
-  Bytes expert_tensors;   ///< of routed experts
-  Bytes vision_tensors;   ///< towers and projectors for pictures, sound and video
-  Bytes unused_output;    ///< an output layer beside an embedding that it is tied to
+  Bytes files;               ///< sum of the sizes of the files that are loaded
+  Bytes tensors;             ///< sum of the tensor bytes in them
+  Bytes input_tensors;       ///< token and position embeddings, which llama.cpp keeps on the host
+  Bytes token_embedding;     ///< loaded a second time by llama.cpp on a GPU when it is tied
+  Bytes nextn_tensors;       ///< of multi-token-prediction layers, which are loaded only to be used
+  Bytes float32_tensors;     ///< of unquantized models: engines keep them in 16 bit
+  Bytes expert_tensors;      ///< of routed experts
+  Bytes vision_tensors;      ///< towers and projectors for pictures, sound and video
+  Bytes unused_output;       ///< an output layer beside an embedding that it is tied to
+  Bytes nextn_copies;        ///< of `nextn_tensors`: embeddings and outputs, for which those of the trunk are used
+  Bytes speaking_tensors;    ///< the half of a model that speaks, which vLLM does not load
+  Bytes replicated_tensors;  ///< that every rank of tensor parallelism holds: norms, routers, down-projections
+  Bytes linear_tensors;      ///< of unquantized models: weights that can be quantized while they are loaded
   bool tied_embeddings = false;
 };
 
@@ -118,9 +137,10 @@ struct ModelDescription {
   std::int64_t vocabulary = 0;
   std::int64_t training_context = 0;
   std::optional<Experts> experts;
-  std::string tokenizer;       ///< GGUF: `tokenizer.ggml.model`; empty = not known
-  std::string kv_cache_dtype;  ///< what the checkpoint asks the cache to be, in vLLM's words; empty = nothing
-  std::string weight_dtype;    ///< safetensors: `torch_dtype`; GGUF: the type most bytes have
+  std::vector<Encoder> encoders;  ///< for pictures and sound
+  std::string tokenizer;          ///< GGUF: `tokenizer.ggml.model`; empty = not known
+  std::string kv_cache_dtype;     ///< what the checkpoint asks the cache to be, in vLLM's words; empty = nothing
+  std::string weight_dtype;       ///< safetensors: `torch_dtype`; GGUF: the type most bytes have
 
   std::vector<WeightFile> files;
   WeightSummary weights;
@@ -131,6 +151,8 @@ struct ModelDescription {
 
   /// Fields that a formula needs, that were absent, and that were filled by the engine's own default (E7).
   std::vector<std::string> missing_fields;
+  /// What the files say in two ways that cannot both be true, where the engine would go on (E9).
+  std::vector<std::string> contradictions;
 };
 
 }  // namespace dgxmm::model

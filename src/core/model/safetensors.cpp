@@ -219,6 +219,7 @@ Result<SafetensorsHeader> parse_safetensors(std::string_view file, std::span<con
     header.tensor_bytes = tensor.offsets[1];
     header.tensors.push_back({.name = std::move(tensor.name),
                               .dtype = std::move(tensor.dtype),
+                              .shape = std::move(tensor.shape),
                               .bytes = tensor.offsets[1] - tensor.offsets[0]});
   }
   const auto data_bytes = file_size - *header_end;

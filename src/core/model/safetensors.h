@@ -17,6 +17,7 @@ inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 struct SafetensorsTensor {
   std::string name;
   std::string dtype;  ///< as written: "BF16", "F8_E4M3"
+  std::vector<std::uint64_t> shape = {};
   std::uint64_t bytes = 0;
 };
 

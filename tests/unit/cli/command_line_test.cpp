@@ -114,10 +114,50 @@ TEST(CommandLine, ShortNamesAreLeftAloneAfterTheDoubleDash) {
 }
 
 TEST(CommandLine, EverySettingOfVllmByItsOwnName) {
-  const auto fit =
-      parsed<FitCommand>({"fit", "a", "--max-model-len", "1", "--max-num-seqs", "2", "--max-num-batched-tokens", "3",
-                          "--kv-cache-dtype", "fp8", "--kv-tokens", "4", "--enforce-eager", "--engine", "vllm"});
+  const auto fit = parsed<FitCommand>({"fit",
+                                       "a",
+                                       "--max-model-len",
+                                       "1",
+                                       "--max-num-seqs",
+                                       "2",
+                                       "--max-num-batched-tokens",
+                                       "3",
+                                       "--kv-cache-dtype",
+                                       "fp8",
+                                       "--kv-tokens",
+                                       "4",
+                                       "--enforce-eager",
+                                       "--engine",
+                                       "vllm",
+                                       "--tensor-parallel-size",
+                                       "5",
+                                       "--quantization",
+                                       "fp8",
+                                       "--spec-method",
+                                       "mtp",
+                                       "--num-speculative-tokens",
+                                       "6",
+                                       "--enable-lora",
+                                       "--max-loras",
+                                       "7",
+                                       "--max-lora-rank",
+                                       "8",
+                                       "--language-model-only",
+                                       "--limit-mm-per-prompt",
+                                       "9",
+                                       "--mm-processor-cache-gb",
+                                       "10"});
   engine::DeployRequest expected;
+  expected.tensor_parallel_size = 5;
+  expected.quantization = "fp8";
+  expected.spec_method = "mtp";
+  expected.num_speculative_tokens = 6;
+  expected.enable_lora = true;
+  expected.max_loras = 7;
+  expected.max_lora_rank = 8;
+  expected.language_model_only = true;
+  expected.limit_mm_per_prompt = 9;
+  expected.mm_processor_cache_gb = 10;
   expected.max_model_len = 1;
   expected.max_num_seqs = 2;
   expected.max_num_batched_tokens = 3;

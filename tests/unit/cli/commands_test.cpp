@@ -158,6 +158,17 @@ TEST_F(Commands, FitNamesTheMissingFields) {
   EXPECT_THAT(run_with_daemon({"fit", "smol"}).out, HasSubstr("missing in the model's files: head_dim, torch_dtype\n"));
 }
 
+TEST_F(Commands, E9_FitNamesContradictionsAndNotes) {
+  auto answer = fit(true);
+  answer.confidence = "low";
+  answer.contradictions = {"config.json says 2 layers, its files hold tensors for 3"};
+  answer.notes = {"vLLM does not load consolidated.safetensors"};
+  daemon_.on("POST /fit", answer);
+  const auto out = run_with_daemon({"fit", "smol"}).out;
+  EXPECT_THAT(out, HasSubstr("contradiction in the model's files: config.json says 2 layers, its files hold tensors"));
+  EXPECT_THAT(out, HasSubstr("note: vLLM does not load consolidated.safetensors\n"));
+}
+
 TEST_F(Commands, SeveralModelsAreOneTable) {
   daemon_.on("POST /fit", fit(true));
   daemon_.on("POST /fit", fit(false));

@@ -282,6 +282,49 @@ TEST_F(ModelFiles, H1_ConsolidatedBesideShardsIsNotCountedTwice) {
   EXPECT_EQ(model->weights.files, Bytes{static_cast<std::int64_t>(fs::file_size(at("consolidated.safetensors")))});
 }
 
+TEST_F(ModelFiles, H1_WhatIsNotLoadedIsSaid) {
+  write_shards(root_);
+  EXPECT_THAT(models_.describe(root_.string())->notes, IsEmpty());
+  testing::dense_safetensors().front().write(at("extra.safetensors"));
+  EXPECT_THAT(models_.describe(root_.string())->notes, ElementsAre("vLLM does not load extra.safetensors"));
+  fs::remove(at("extra.safetensors"));
+  testing::dense_safetensors().front().write(at("consolidated.safetensors"));
+  EXPECT_THAT(models_.describe(root_.string())->notes,
+              ElementsAre("vLLM does not load model-00001-of-00002.safetensors, model-00002-of-00002.safetensors"));
+}
+
+TEST_F(ModelFiles, H1_AFolderInMistralsOwnFormatIsDescribedByItsParams) {
+  const auto params = R"({"dim":64,"n_layers":2,"n_heads":4,"n_kv_heads":2,"hidden_dim":128,"vocab_size":256,
+                          "max_position_embeddings":4096})";
+  testing::write_text(at("own/params.json"), params);
+  testing::SafetensorsWriter{}
+      .tensor("tok_embeddings.weight", "BF16", {256, 64})
+      .tensor("layers.0.attention.wq.weight", "BF16", {64, 64})
+      .tensor("layers.1.attention.wk.weight", "BF16", {32, 64})
+      .tensor("output.weight", "BF16", {256, 64})
+      .write(at("own/consolidated.safetensors"));
+  const auto model = models_.describe(at("own"));
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->architecture, "MistralForCausalLM");
+  EXPECT_EQ(model->layers.size(), 2U);
+  EXPECT_EQ(model->weights.token_embedding, Bytes{256 * 64 * 2});
+  EXPECT_EQ(model->weight_dtype, "bfloat16");
+  EXPECT_THAT(names(scan()), ElementsAre("own"));
+
+  testing::write_text(at("own/config.json"), testing::dense_config());
+  EXPECT_EQ(models_.describe(at("own"))->architecture, "LlamaForCausalLM") << "config.json counts where it is";
+  fs::remove(at("own/config.json"));
+  fs::remove(at("own/consolidated.safetensors"));
+  EXPECT_EQ(code(at("own")), "model_not_found") << "params.json alone describes many other things";
+}
+
+TEST_F(ModelFiles, E9_AConfigOfAnotherModelIsRefused) {
+  testing::write_dense_hf(root_);
+  testing::write_text(at("config.json"), testing::dense_config({.layers = 3}));
+  EXPECT_EQ(code(root_.string()), "bad_model_file");
+  EXPECT_THAT(message(root_.string()), HasSubstr("config.json says 3 layers"));
+}
+
 TEST_F(ModelFiles, H6_DanglingLinksOfAPartialDownloadAreNamed) {
   write_shards(root_);
   fs::remove(at("model-00002-of-00002.safetensors"));

@@ -44,6 +44,16 @@ TEST(Convert, ConfigurationsSurviveTheWayThroughJson) {
   engine::VllmConfig open_pool = vllm;
   open_pool.kv_tokens.reset();
   open_pool.draft_model = "/models/small";
+  open_pool.tensor_parallel_size = 2;
+  open_pool.quantization = "fp8";
+  open_pool.spec_method = "mtp";
+  open_pool.num_speculative_tokens = 3;
+  open_pool.enable_lora = true;
+  open_pool.max_loras = 2;
+  open_pool.max_lora_rank = 8;
+  open_pool.language_model_only = true;
+  open_pool.limit_mm_per_prompt = 4;
+  open_pool.mm_processor_cache_gb = 2;
   for (const engine::EngineConfig& config :
        {engine::EngineConfig{odd_llamacpp()}, engine::EngineConfig{accompanied_llamacpp()}, engine::EngineConfig{vllm},
         engine::EngineConfig{open_pool}}) {
@@ -79,6 +89,7 @@ TEST(Convert, EstimateSurvivesTheWayThroughJson) {
   estimate.total = gib(5);
   estimate.formula = gib(4);
   estimate.missing_fields = {"head_dim"};
+  estimate.contradictions = {"one", "two"};
   estimate.total_source = "because";
   for (const auto confidence : {memory::Confidence::low, memory::Confidence::estimated, memory::Confidence::calibrated,
                                 memory::Confidence::measured}) {
@@ -89,6 +100,7 @@ TEST(Convert, EstimateSurvivesTheWayThroughJson) {
     EXPECT_EQ(back->total, estimate.total);
     EXPECT_EQ(back->formula, estimate.formula);
     EXPECT_EQ(back->missing_fields, estimate.missing_fields);
+    EXPECT_EQ(back->contradictions, estimate.contradictions);
     ASSERT_EQ(back->parts.size(), estimate.parts.size());
     for (std::size_t i = 0; i < estimate.parts.size(); ++i) EXPECT_EQ(back->parts[i].source, estimate.parts[i].source);
   }

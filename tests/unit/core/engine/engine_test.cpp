@@ -144,6 +144,44 @@ TEST(LlamaCppCommand, TheRecordedBuildKnowsEveryFlagThatItGets) {
                                    .arguments);
 }
 
+TEST(VllmCommand, WhatIsOffByDefaultIsPassedOnlyWhenItIsOn) {
+  const auto arguments = make_command({.executable = "vllm",
+                                       .model_path = "/models/m",
+                                       .served_name = "m",
+                                       .port = 1,
+                                       .config = VllmConfig{.draft_model = R"(/m/"small")",
+                                                            .tensor_parallel_size = 2,
+                                                            .quantization = "fp8",
+                                                            .spec_method = "draft_model",
+                                                            .num_speculative_tokens = 3,
+                                                            .enable_lora = true,
+                                                            .max_loras = 2,
+                                                            .max_lora_rank = 8,
+                                                            .language_model_only = true,
+                                                            .limit_mm_per_prompt = 4,
+                                                            .mm_processor_cache_gb = 1}})
+                             .arguments;
+  const std::vector<std::string> expected{
+      "--tensor-parallel-size",
+      "2",
+      "--quantization",
+      "fp8",
+      "--speculative-config",
+      R"({"method":"draft_model","num_speculative_tokens":3,"model":"/m/\"small\""})",
+      "--enable-lora",
+      "--max-loras",
+      "2",
+      "--max-lora-rank",
+      "8",
+      "--language-model-only",
+      "--limit-mm-per-prompt",
+      R"({"image":4,"video":4,"audio":4})",
+      "--mm-processor-cache-gb",
+      "1"};
+  ASSERT_GE(arguments.size(), expected.size());
+  EXPECT_EQ(std::vector(arguments.end() - static_cast<std::ptrdiff_t>(expected.size()), arguments.end()), expected);
+}
+
 TEST(VllmCommand, EveryDefaultThatMovesIsWrittenOut) {
   const auto command = make_command({.executable = "vllm",
                                      .model_path = "/models/m",

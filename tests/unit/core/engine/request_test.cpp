@@ -15,6 +15,13 @@ using testing::HasSubstr;
 
 model::ModelDescription gguf() { return {.format = model::Format::gguf, .training_context = 8192}; }
 model::ModelDescription folder() { return {.format = model::Format::safetensors, .training_context = 32768}; }
+/// Takes pictures, and has a layer for multi-token prediction.
+model::ModelDescription seeing_folder() {
+  auto model = folder();
+  model.encoders.emplace_back();
+  model.nextn_layers.emplace_back();
+  return model;
+}
 
 LlamaCppConfig llamacpp_of(const DeployRequest& request, const model::ModelDescription& model = gguf()) {
   const auto config = resolve(request, model, {});
@@ -120,9 +127,13 @@ TEST(Resolve, TheEngineFollowsTheModelsFormat) {
 TEST(Resolve, ASettingOfTheOtherEngineIsNamedWithItsEngine) {
   EXPECT_EQ(resolve({.max_model_len = 1}, gguf(), {}).error().message,
             "max_model_len: is a setting of vllm, and this model runs with llama.cpp");
-  const std::vector<DeployRequest> for_vllm{{.max_model_len = 1},      {.max_num_seqs = 1},
-                                            {.kv_tokens = 1},          {.max_num_batched_tokens = 1},
-                                            {.kv_cache_dtype = "fp8"}, {.enforce_eager = false}};
+  const std::vector<DeployRequest> for_vllm{
+      {.max_model_len = 1},          {.max_num_seqs = 1},           {.kv_tokens = 1},
+      {.max_num_batched_tokens = 1}, {.kv_cache_dtype = "fp8"},     {.enforce_eager = false},
+      {.tensor_parallel_size = 1},   {.num_speculative_tokens = 1}, {.max_loras = 1},
+      {.max_lora_rank = 16},         {.limit_mm_per_prompt = 0},    {.mm_processor_cache_gb = 1},
+      {.quantization = "fp8"},       {.spec_method = "mtp"},        {.enable_lora = true},
+      {.language_model_only = true}};
   for (const auto& request : for_vllm) EXPECT_NE(refused(request, gguf()), "");
   const std::vector<DeployRequest> for_llamacpp{
       {.ctx_size = 512},       {.parallel = 1},        {.batch = 1},
@@ -172,7 +183,7 @@ TEST(Resolve, ANamedDraftModelDraftsAndMtpIsAskedForByName) {
   EXPECT_EQ(mtp.spec_draft_n_max, 5);
   EXPECT_EQ(mtp.cache_type_k_draft, CacheType::f16) << "a draft does not inherit the cache types";
   EXPECT_EQ(mtp.cache_type_v_draft, CacheType::q8_0);
-  EXPECT_EQ(vllm_of({.draft_model = "/m/small"}).draft_model, "/m/small");
+  EXPECT_EQ(vllm_of({.draft_model = "/m/small", .num_speculative_tokens = 3}).draft_model, "/m/small");
 }
 
 TEST(Resolve, SettingsOfADraftThatContradictEachOtherNameTheField) {
@@ -260,12 +271,78 @@ TEST(WithConfig, SentAgainItResolvesToTheSameConfiguration) {
                                        .kv_cache_dtype = "fp8",
                                        .kv_tokens = 9000,
                                        .enforce_eager = true,
-                                       .draft_model = "/m/small"};
-  EXPECT_EQ(resolve(with_config(request, vllm), folder(), {}), Result<EngineConfig>{vllm});
+                                       .draft_model = "/m/small",
+                                       .tensor_parallel_size = 2,
+                                       .quantization = "fp8",
+                                       .spec_method = "eagle",
+                                       .num_speculative_tokens = 3,
+                                       .enable_lora = true,
+                                       .max_loras = 2,
+                                       .max_lora_rank = 64,
+                                       .limit_mm_per_prompt = 4,
+                                       .mm_processor_cache_gb = 2};
+  EXPECT_EQ(resolve(with_config(request, vllm), seeing_folder(), {}), Result<EngineConfig>{vllm});
 
   const EngineConfig alone = LlamaCppConfig{.ctx_size = 5000};
   EXPECT_EQ(resolve(with_config(again, alone), gguf(), {}), Result<EngineConfig>{alone})
       << "companions are left behind";
+}
+
+TEST(Resolve, SpeculationIsWhatTheModelCanDo) {
+  auto model = seeing_folder();
+  EXPECT_EQ(refused({.spec_method = "eagle"}, model), "spec_method") << "without a head";
+  EXPECT_EQ(refused({.draft_model = "/m", .num_speculative_tokens = 1, .spec_method = "mtp"}, model), "spec_method");
+  EXPECT_EQ(refused({.draft_model = "/m"}, model), "num_speculative_tokens");
+  EXPECT_EQ(refused({.draft_model = ""}, model), "draft_model");
+  const auto resolved = [&](const DeployRequest& request) {
+    return std::get<VllmConfig>(*resolve(request, model, {}));
+  };
+  EXPECT_EQ(resolved({.spec_method = "mtp"}).num_speculative_tokens, 1) << "vLLM's own default";
+  EXPECT_EQ(refused({.spec_method = "mtp"}, folder()), "spec_method");
+  EXPECT_EQ(refused({.num_speculative_tokens = 1, .spec_method = "medusa"}, model), "spec_method") << "not known";
+  EXPECT_EQ(refused({.spec_method = "ngram"}, folder()), "num_speculative_tokens");
+  EXPECT_EQ(refused({.num_speculative_tokens = 2}, model), "num_speculative_tokens");
+  for (const std::int64_t value : {0, -1, 65}) {
+    EXPECT_EQ(refused({.num_speculative_tokens = value, .spec_method = "mtp"}, model), "num_speculative_tokens");
+  }
+  EXPECT_EQ(resolved({.draft_model = "/m", .num_speculative_tokens = 5}).spec_method, "draft_model");
+  EXPECT_EQ(resolved({.draft_model = "/m", .num_speculative_tokens = 5, .spec_method = "eagle3"}).spec_method,
+            "eagle3");
+  model.nextn_layers.resize(3);
+  EXPECT_EQ(refused({.num_speculative_tokens = 4, .spec_method = "mtp"}, model), "num_speculative_tokens");
+  EXPECT_EQ(resolved({.num_speculative_tokens = 6, .spec_method = "mtp"}).num_speculative_tokens, 6);
+}
+
+TEST(Resolve, E6_TheCacheOfPreparedPicturesIsBounded) {
+  const auto cache = [](const DeployRequest& request, const model::ModelDescription& model) {
+    return std::get<VllmConfig>(*resolve(request, model, {})).mm_processor_cache_gb;
+  };
+  EXPECT_EQ(cache({}, seeing_folder()), 1) << "not vLLM's own 4";
+  EXPECT_EQ(cache({.mm_processor_cache_gb = 3}, seeing_folder()), 3);
+  EXPECT_EQ(cache({.language_model_only = true}, seeing_folder()), std::nullopt);
+  EXPECT_EQ(cache({.limit_mm_per_prompt = 0}, seeing_folder()), std::nullopt);
+  EXPECT_EQ(cache({}, folder()), std::nullopt) << "a model that takes text only has none";
+}
+
+TEST(Resolve, WrongValuesOfTheNewerSettingsAreRefusedByName) {
+  for (const std::int64_t value : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 62}) {
+    EXPECT_EQ(refused({.tensor_parallel_size = value}, folder()), "tensor_parallel_size");
+    EXPECT_EQ(refused({.max_loras = value, .enable_lora = true}, folder()), "max_loras");
+    EXPECT_EQ(refused({.max_lora_rank = value, .enable_lora = true}, folder()), "max_lora_rank");
+    if (value == 0) continue;
+    EXPECT_EQ(refused({.limit_mm_per_prompt = value}, seeing_folder()), "limit_mm_per_prompt");
+    EXPECT_EQ(refused({.mm_processor_cache_gb = value}, seeing_folder()), "mm_processor_cache_gb");
+  }
+  EXPECT_EQ(refused({.max_lora_rank = 17, .enable_lora = true}, folder()), "max_lora_rank") << "vLLM has steps";
+  EXPECT_EQ(refused({.max_loras = 2}, folder()), "max_loras") << "without enable_lora";
+  EXPECT_EQ(refused({.quantization = "q4_0"}, folder()), "quantization");
+  EXPECT_EQ(refused({.quantization = ""}, folder()), "");
+}
+
+TEST(ConfigurationKey, C3_SettingsThatAreOffLeaveTheKeyAsItWas) {
+  EXPECT_EQ(configuration_key(VllmConfig{.max_model_len = 1, .max_num_seqs = 2, .max_num_batched_tokens = 3}),
+            "vllm max_model_len=1 max_num_seqs=2 max_num_batched_tokens=3 kv_tokens=default enforce_eager=false "
+            "kv_cache_dtype=auto");
 }
 
 TEST(ConfigurationKey, C7_IsEqualExactlyWhenTheConfigurationsAre) {
@@ -294,7 +371,12 @@ TEST(ConfigurationKey, C7_IsEqualExactlyWhenTheConfigurationsAre) {
        {[](VllmConfig& c) { c.max_model_len = 1; }, [](VllmConfig& c) { c.max_num_seqs = 1; },
         [](VllmConfig& c) { c.max_num_batched_tokens = 1; }, [](VllmConfig& c) { c.kv_cache_dtype = "fp8"; },
         [](VllmConfig& c) { c.kv_tokens = 0; }, [](VllmConfig& c) { c.enforce_eager = true; },
-        [](VllmConfig& c) { c.draft_model = "/m/small"; }});
+        [](VllmConfig& c) { c.draft_model = "/m/small"; }, [](VllmConfig& c) { c.tensor_parallel_size = 2; },
+        [](VllmConfig& c) { c.quantization = "fp8"; }, [](VllmConfig& c) { c.spec_method = "mtp"; },
+        [](VllmConfig& c) { c.num_speculative_tokens = 2; }, [](VllmConfig& c) { c.enable_lora = true; },
+        [](VllmConfig& c) { c.max_loras = 2; }, [](VllmConfig& c) { c.max_lora_rank = 8; },
+        [](VllmConfig& c) { c.language_model_only = true; }, [](VllmConfig& c) { c.limit_mm_per_prompt = 0; },
+        [](VllmConfig& c) { c.mm_processor_cache_gb = 0; }});
   std::set<std::string> keys;
   for (const auto& config : all) {
     keys.insert(configuration_key(config));

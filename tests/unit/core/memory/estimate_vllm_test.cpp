@@ -1,10 +1,12 @@
 #include "core/memory/estimate.h"
 #include "unit/core/memory/dense_model.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -242,6 +244,288 @@ TEST(EstimateVllm, E9_HostileSettingsAreErrorsNotOverflows) {
     config.kv_tokens = value;
     EXPECT_EQ(estimate_vllm(dense_model(), config, {}).error().where, "kv_tokens");
   }
+  const std::pair<const char*, std::function<void(VllmConfig&, std::int64_t)>> fields[] = {
+      {"tensor_parallel_size", [](VllmConfig& c, std::int64_t n) { c.tensor_parallel_size = n; }},
+      {"num_speculative_tokens", [](VllmConfig& c, std::int64_t n) { c.num_speculative_tokens = n; }},
+      {"max_loras", [](VllmConfig& c, std::int64_t n) { c.max_loras = n; }},
+      {"max_lora_rank", [](VllmConfig& c, std::int64_t n) { c.max_lora_rank = n; }},
+      {"limit_mm_per_prompt", [](VllmConfig& c, std::int64_t n) { c.limit_mm_per_prompt = n; }},
+      {"mm_processor_cache_gb", [](VllmConfig& c, std::int64_t n) { c.mm_processor_cache_gb = n; }}};
+  for (const auto& [field, set] : fields) {
+    for (const auto value : {kHuge, std::int64_t{-1}}) {
+      auto config = serving(8192);
+      set(config, value);
+      EXPECT_EQ(estimate_vllm(dense_model(), config, {}).error().where, field);
+    }
+  }
+}
+
+model::ModelDescription seeing_model() {
+  auto model = dense_model({.embedding = 1024, .weights = gib(8)});
+  model.encoders = {{.input = "pictures", .width = 1000, .item_patches = 4096, .item_tokens = 1024}};
+  model.weights.vision_tensors = gib(1);
+  return model;
+}
+
+// As many of the largest pictures as fit into the batched tokens, and the tokens that they become.
+TEST(EstimateVllm, E5_EncodersTakeWhatOneStepMayEncode) {
+  auto config = serving(4096);
+  const auto detail = [&](const model::ModelDescription& model) {
+    return estimate_vllm(model, config, {})->parts[3].detail;
+  };
+  EXPECT_THAT(detail(seeing_model()),
+              HasSubstr(fmt::format("encoder for 32768 patches of 8 items: {}, and their 8192 tokens: {}",
+                                    format_bytes(Bytes{std::int64_t{8} * 4096 * 1000 * 2 * 8}),
+                                    format_bytes(Bytes{8192 * 1024 * 2}))));
+  config.max_num_batched_tokens = 512;
+  EXPECT_THAT(detail(seeing_model()), HasSubstr("encoder for 4096 patches of 1 item: ")) << "one is encoded whole";
+  EXPECT_THAT(detail(seeing_model()), HasSubstr("their 1024 tokens: "));
+  EXPECT_THAT(detail(dense_model()), testing::Not(HasSubstr("encoder")));
+  config = serving(4096);
+  config.limit_mm_per_prompt = 3;
+  EXPECT_THAT(detail(seeing_model()), HasSubstr("12288 patches of 3 items"));
+}
+
+TEST(EstimateVllm, E2_E5_EncodersThatAreSwitchedOffAreNotCounted) {
+  const auto loaded = estimate_vllm(seeing_model(), serving(4096), {});
+  EXPECT_EQ(loaded->part("weights"), gib(8));
+  EXPECT_THAT(loaded->parts[0].detail, HasSubstr("1.0 GiB of them see or hear"));
+  auto text_only = serving(4096);
+  text_only.language_model_only = true;
+  auto none = serving(4096);
+  none.limit_mm_per_prompt = 0;
+  for (const auto& config : {text_only, none}) {
+    const auto result = estimate_vllm(seeing_model(), config, {});
+    EXPECT_EQ(result->part("weights"), gib(7));
+    EXPECT_EQ(result->part("activations"),
+              estimate_vllm(dense_model({.embedding = 1024}), serving(4096), {})->part("activations"));
+  }
+  auto model = seeing_model();
+  model.weights.float32_tensors = model.weights.tensors;
+  EXPECT_EQ(estimate_vllm(model, text_only, {})->part("weights"), gib(4) - mib(512));
+}
+
+TEST(EstimateVllm, E6_PreparedPicturesAreHostMemoryOfTwoProcesses) {
+  auto config = serving(4096);
+  config.mm_processor_cache_gb = 3;
+  const auto result = estimate_vllm(seeing_model(), config, {});
+  EXPECT_EQ(result->part("runtime"), gib_from_decimal(4.5) + gib(6));
+  EXPECT_THAT(result->parts[4].detail, HasSubstr("prepared pictures and sound, up to 3.0 GiB in 2 processes"));
+}
+
+TEST(EstimateVllm, E2_WhatSpeaksIsNotLoaded) {
+  auto model = dense_model({.weights = gib(8)});
+  model.weights.speaking_tensors = gib(2);
+  EXPECT_EQ(estimate_vllm(model, serving(4096), {})->part("weights"), gib(6));
+}
+
+/// With one layer for multi-token prediction.
+model::ModelDescription drafting_model() {
+  auto model = dense_model({.weights = gib(8)});
+  model.nextn_layers = {model.layers.back()};
+  model.weights.nextn_tensors = gib(1);
+  model.weights.nextn_copies = mib(256);
+  return model;
+}
+
+TEST(EstimateVllm, E2_E3_LayersThatDraftAreLoadedAndHaveCaches) {
+  const auto model = drafting_model();
+  auto config = serving(4096);
+  const auto off = estimate_vllm(model, config, {});
+  config.spec_method = "mtp";
+  config.num_speculative_tokens = 2;
+  const auto on = estimate_vllm(model, config, {});
+  ASSERT_TRUE(on) << on.error().message;
+  EXPECT_EQ(off->part("weights"), gib(7));
+  EXPECT_EQ(on->part("weights"), gib(8) - mib(256));
+  EXPECT_EQ(on->part("kv"), scale_up(off->part("kv"), 33, 32));
+  EXPECT_EQ(on->part("runtime") - off->part("runtime"), scale_up(gib_from_decimal(1.5), 1, 32));
+  EXPECT_THAT(on->parts[3].detail, HasSubstr("sampler for 3 rows of logits"));
+  config.spec_method = "ngram";
+  const auto ngram = estimate_vllm(model, config, {});
+  EXPECT_EQ(ngram->part("weights"), gib(7));
+  EXPECT_EQ(ngram->part("kv"), off->part("kv"));
+  EXPECT_THAT(ngram->parts[3].detail, HasSubstr("sampler for 3 rows of logits"));
+}
+
+/// A model of two layers that drafts.
+model::Companions small_draft() {
+  auto draft = dense_model({.name = "small",
+                            .layers = 2,
+                            .embedding = 1024,
+                            .heads = 8,
+                            .kv_heads = 4,
+                            .head_size = 64,
+                            .vocabulary = 128256,
+                            .weights = gib(1)});
+  draft.format = model::Format::safetensors;
+  return {.draft = draft};
+}
+
+VllmConfig drafting(std::int64_t context, std::string method = "draft_model") {
+  auto config = serving(context);
+  config.spec_method = std::move(method);
+  config.draft_model = "/models/small";
+  config.num_speculative_tokens = 4;
+  return config;
+}
+
+TEST(EstimateVllm, E2_E3_ADraftModelIsLoadedAndHasCachesInTheSamePool) {
+  const auto model = dense_model({.weights = gib(8)});
+  const auto alone = estimate_vllm(model, serving(4096), {});
+  const auto result = estimate_vllm(model, drafting(4096), {}, small_draft());
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->part("weights"), gib(9));
+  EXPECT_THAT(result->parts[0].detail, HasSubstr("small to draft with (1 file): 1.0 GiB"));
+  EXPECT_EQ(result->part("kv") - alone->part("kv"), Bytes{std::int64_t{2} * 4 * 64 * 2 * 2 * 4096});
+  EXPECT_EQ(result->part("runtime") - alone->part("runtime"), scale_up(gib_from_decimal(1.5), 2, 32));
+  EXPECT_THAT(result->parts[3].detail, HasSubstr("sampler for 5 rows of logits"));
+}
+
+TEST(EstimateVllm, E3_AnEagleHeadKeepsChunksWhole) {
+  auto model = dense_model();
+  for (auto& layer : model.layers) {
+    layer.attention->kind = model::AttentionKind::chunked;
+    layer.attention->window = 1024;
+  }
+  auto head = small_draft();
+  head.draft->layers.resize(1);
+  head.draft->layers[0].attention = model.layers[0].attention;
+  head.draft->layers[0].attention->kind = model::AttentionKind::full;
+  const auto whole = Bytes{std::int64_t{33} * 8 * 128 * 2 * 2 * 131072};
+  EXPECT_EQ(estimate_vllm(model, drafting(131072, "eagle3"), {}, head)->part("kv"), whole);
+  EXPECT_LT(estimate_vllm(model, drafting(131072), {}, head)->part("kv"), whole);
+}
+
+TEST(EstimateVllm, E9_ADraftThatIsNotThereOrOfAnotherFormatIsRefused) {
+  EXPECT_EQ(estimate_vllm(dense_model(), drafting(4096), {}).error().where, "draft_model");
+  auto gguf = small_draft();
+  gguf.draft->format = model::Format::gguf;
+  EXPECT_EQ(estimate_vllm(dense_model(), drafting(4096), {}, gguf).error().where, "draft_model");
+  auto odd = small_draft();
+  odd.draft->layers.clear();
+  EXPECT_EQ(estimate_vllm(dense_model(), drafting(4096), {}, odd).error().code, "model_not_supported");
+}
+
+TEST(EstimateVllm, E8_DoubtsAboutTheDraftAreDoubtsAboutTheWhole) {
+  auto unsure = small_draft();
+  unsure.draft->missing_fields = {"head_dim"};
+  const auto result = estimate_vllm(dense_model(), drafting(4096), {}, unsure);
+  EXPECT_EQ(result->confidence, Confidence::low);
+  EXPECT_EQ(result->missing_fields, std::vector<std::string>{"draft_model: head_dim"});
+}
+
+TEST(EstimateVllm, E9_LayersThatDraftMustBeInTheFiles) {
+  auto model = drafting_model();
+  model.weights.nextn_tensors = Bytes{};
+  auto config = serving(4096);
+  config.spec_method = "mtp";
+  config.num_speculative_tokens = 1;
+  EXPECT_EQ(estimate_vllm(model, config, {}).error().where, "spec_method");
+}
+
+// Several layers that draft keep a longer window: one token for each drafted beyond the first.
+TEST(EstimateVllm, E3_SeveralLayersThatDraftLengthenWindows) {
+  auto model = drafting_model();
+  for (auto& layer : model.layers) {
+    layer.attention->kind = model::AttentionKind::sliding_window;
+    layer.attention->window = 128;
+  }
+  model.nextn_layers = {model.layers.back(), model.layers.back()};
+  const auto blocks = [&](std::int64_t drafted) {
+    auto config = serving(65536);
+    config.spec_method = "mtp";
+    config.num_speculative_tokens = drafted;
+    const auto result = estimate_vllm(model, config, {});
+    EXPECT_TRUE(result);
+    return result->part("kv").count() / (34 * 16 * 8 * 128 * 2 * 2);
+  };
+  EXPECT_EQ(blocks(2), (127 + 1 + 16384) / 16 + 1);
+  EXPECT_EQ(blocks(4), (127 + 3 + 16384) / 16 + 2);
+}
+
+TEST(EstimateVllm, E2_E3_ARankHoldsItsShare) {
+  auto model = dense_model({.heads = 32, .kv_heads = 2, .weights = gib(8)});
+  model.weights.replicated_tensors = mib(64);
+  auto config = serving(4096);
+  const auto whole = estimate_vllm(model, config, {});
+  config.tensor_parallel_size = 2;
+  const auto half = estimate_vllm(model, config, {});
+  ASSERT_TRUE(half) << half.error().message;
+  EXPECT_EQ(half->part("kv") * 2, whole->part("kv"));
+  EXPECT_EQ(half->part("weights"), scale_up(gib(8) + mib(64), 1, 2));
+  EXPECT_THAT(half->parts[0].detail, HasSubstr("the shares of the 1 other ranks"));
+  config.tensor_parallel_size = 8;  // each of the two KV heads is held by four ranks
+  const auto eighth = estimate_vllm(model, config, {});
+  EXPECT_EQ(eighth->part("kv"), half->part("kv"));
+  const Bytes share = mib(64) + scale_up(gib(8) - mib(64), 1, 8);
+  const Bytes repeated{std::int64_t{32} * (8 - 2) * 2 * 128 * 4096 * 2 / 8};
+  EXPECT_EQ(eighth->part("weights"), share + repeated);
+}
+
+TEST(EstimateVllm, E9_HeadsThatCannotBeSharedAreRefused) {
+  for (const std::int64_t ranks : {3, 5, 64}) {
+    auto config = serving(4096);
+    config.tensor_parallel_size = ranks;
+    const auto result = estimate_vllm(dense_model(), config, {});
+    ASSERT_FALSE(result) << ranks;
+    EXPECT_EQ(result.error().where, "tensor_parallel_size");
+  }
+  auto model = dense_model();
+  model.layers[3].attention.reset();
+  model.layers[3].recurrent = model::RecurrentState{.state_elements = 300, .shares = 3};
+  auto config = serving(4096);
+  config.tensor_parallel_size = 2;
+  EXPECT_THAT(estimate_vllm(model, config, {}).error().message, HasSubstr("3 heads or channels"));
+}
+
+// A and B of q, k, v, o, gate, up and down of every layer, of the embedding and of the output.
+TEST(EstimateVllm, E2_LoraAdaptersTakeRoomInEveryMatrix) {
+  const auto model = dense_model({.layers = 2});
+  auto config = serving(4096);
+  const auto without = estimate_vllm(model, config, {})->part("weights");
+  config.enable_lora = true;
+  config.max_loras = 3;
+  config.max_lora_rank = 32;
+  constexpr std::int64_t kLayer = (4096 + 4096) + 2 * (4096 + 1024) + (4096 + 4096) + 3 * (4096 + 14336);
+  const auto result = estimate_vllm(model, config, {});
+  EXPECT_EQ(result->part("weights") - without, Bytes{3 * 32 * 2 * (2 * kLayer + 2 * (4096 + 128256))});
+  EXPECT_THAT(result->parts[0].detail, HasSubstr("3 LoRA adapters of rank 32"));
+}
+
+TEST(EstimateVllm, E2_LinearWeightsShrinkWhenTheyAreQuantizedWhileLoading) {
+  auto model = dense_model({.weights = gib(16)});
+  model.weights.linear_tensors = gib(8);
+  model.weights.expert_tensors = gib(4);
+  const std::pair<const char*, Bytes> expected[] = {{"fp8", gib(12)},
+                                                    {"fp8_per_block", gib(12)},
+                                                    {"int8_per_channel_weight_only", gib(12)},
+                                                    {"experts_int8", gib(14)},
+                                                    {"mxfp8", gib(12) + mib(128)},
+                                                    {"mxfp4", gib(10) + mib(128)},
+                                                    {"nvfp4_per_token", gib(10) + mib(256)}};
+  for (const auto& [name, size] : expected) {
+    auto config = serving(4096);
+    config.quantization = name;
+    EXPECT_EQ(estimate_vllm(model, config, {})->part("weights"), size) << name;
+  }
+  model.weights.linear_tensors = Bytes{};
+  model.quantization = "awq-4bit";
+  auto config = serving(4096);
+  config.quantization = "fp8";
+  const auto refused = estimate_vllm(model, config, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "quantization");
+  EXPECT_THAT(refused.error().message, HasSubstr("awq-4bit"));
+}
+
+TEST(EstimateVllm, E7_E9_AContradictionLowersTheConfidenceAndAddsAMargin) {
+  auto model = dense_model();
+  model.contradictions = {"config.json says 2 layers, its files hold tensors for 3"};
+  const auto result = estimate_vllm(model, serving(4096), {});
+  EXPECT_EQ(result->confidence, Confidence::low);
+  EXPECT_EQ(result->contradictions, model.contradictions);
+  EXPECT_EQ(result->part("margin"), scale_up(result->part("kv") + result->part("activations"), 1, 5));
 }
 
 // F9: an embedding model is its weights and what runs it.

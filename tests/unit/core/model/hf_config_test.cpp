@@ -2,12 +2,16 @@
 
 #include "tools/hf_writer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 namespace dgxmm::model {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::string code(const Result<HfConfig>& result) { return result ? "ok" : result.error().code; }
 std::string message(const Result<HfConfig>& result) { return result ? "ok" : result.error().message; }
@@ -432,6 +436,7 @@ Result<ModelDescription> describe(const std::string& members, const testing::Saf
 
 TEST(HfDescription, E2_LayersForMultiTokenPredictionAreToldApart) {
   const auto writer = testing::SafetensorsWriter{}
+                          .tensor("model.layers.0.mlp.up_proj.weight", "BF16", {10})
                           .tensor("model.layers.1.mlp.up_proj.weight", "BF16", {10})
                           .tensor("model.layers.2.mlp.up_proj.weight", "BF16", {100})
                           .tensor("mtp.layers.0.mlp.up_proj.weight", "BF16", {1000})
@@ -448,7 +453,8 @@ TEST(HfDescription, E2_TensorsThatAreLoadedDifferentlyAreSummed) {
                           .tensor("lm_head.weight", "BF16", {10})
                           .tensor("model.visual.blocks.7.attn.qkv.weight", "BF16", {100})
                           .tensor("model.layers.0.mlp.experts.3.up_proj.weight", "BF16", {1000})
-                          .tensor("model.layers.0.mlp.gate.weight", "F32", {5});
+                          .tensor("model.layers.0.mlp.gate.weight", "F32", {5})
+                          .tensor("model.layers.1.mlp.up_proj.weight", "BF16", {1});
   const auto tied = describe(R"("tie_word_embeddings":true)", writer);
   ASSERT_TRUE(tied);
   EXPECT_EQ(tied->weights.unused_output, Bytes{20});
@@ -458,6 +464,145 @@ TEST(HfDescription, E2_TensorsThatAreLoadedDifferentlyAreSummed) {
   EXPECT_EQ(describe(R"("tie_word_embeddings":false)", writer)->weights.unused_output, Bytes{});
   const auto quantized = describe(R"("quantization_config":{"quant_method":"fp8"})", writer);
   EXPECT_EQ(quantized->weights.float32_tensors, Bytes{}) << "scales stay as they are";
+}
+
+/// What config.json is said to be wrong about, with the tensors of the small dense model of `shape`.
+Result<ModelDescription> described_as(const std::string& members, const testing::DenseHf& shape = {}) {
+  return describe(members, testing::dense_safetensors(shape).front());
+}
+
+TEST(HfDescription, E9_AConfigOfAnotherModelIsRefusedWithBothFigures) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {R"("num_hidden_layers":3)",
+       "config.json says 3 layers, but its files hold tensors for 2 of them: layer 2 has none"},
+      {R"("vocab_size":300)", "model.embed_tokens.weight has 256 rows, but vocab_size is 300"},
+      {R"("hidden_size":32,"head_dim":16)", "model.embed_tokens.weight is 64 wide, but hidden_size is 32"},
+      {R"("num_attention_heads":8,"head_dim":16)",
+       "model.layers.0.self_attn.q_proj.weight has 64 rows, but config.json says 8 heads of 16"},
+      {R"("num_key_value_heads":4)",
+       "model.layers.0.self_attn.k_proj.weight has 32 rows, but config.json says 4 heads of 16"},
+  };
+  for (const auto& [members, what] : wrong) {
+    const auto model = described_as(members);
+    ASSERT_FALSE(model) << members;
+    EXPECT_EQ(model.error().code, "bad_model_file");
+    EXPECT_THAT(model.error().message, HasSubstr(what));
+    EXPECT_NE(model.error().hint, "");
+  }
+  EXPECT_TRUE(described_as("\"a\":1")->contradictions.empty());
+}
+
+TEST(HfDescription, E9_WhatTheEngineGoesOnWithIsNamed) {
+  const auto more = described_as(R"("num_hidden_layers":1)");
+  ASSERT_TRUE(more) << more.error().message;
+  EXPECT_THAT(more->contradictions, ElementsAre("config.json says 1 layers, its files hold tensors for 2"));
+  const auto unknown = described_as(R"("architectures":["BrandNewForCausalLM"],"vocab_size":300)");
+  ASSERT_TRUE(unknown) << unknown.error().message;
+  EXPECT_THAT(unknown->contradictions, ElementsAre("model.embed_tokens.weight has 256 rows, but vocab_size is 300"));
+  const auto one_layer = describe(R"("a":1)", testing::SafetensorsWriter{}
+                                                  .tensor("model.layers.0.self_attn.k_proj.weight", "BF16", {32, 64})
+                                                  .tensor("model.layers.1.self_attn.k_proj.weight", "BF16", {16, 64}));
+  ASSERT_TRUE(one_layer);
+  EXPECT_THAT(one_layer->contradictions, ElementsAre(HasSubstr("model.layers.1.self_attn.k_proj.weight has 16 rows")));
+}
+
+TEST(HfDescription, E9_EncodersDraftsAndPackedWeightsContradictNothing) {
+  const auto writer = testing::SafetensorsWriter{}
+                          .tensor("model.language_model.layers.0.self_attn.q_proj.weight", "U8", {8, 64})
+                          .tensor("model.language_model.layers.0.self_attn.k_proj.weight_packed", "U8", {32, 8})
+                          .tensor("model.language_model.layers.1.input_layernorm.weight", "BF16", {64})
+                          .tensor("vision_tower.encoder.layers.40.self_attn.q_proj.weight", "BF16", {7, 7})
+                          .tensor("mtp.layers.5.self_attn.q_proj.weight", "BF16", {7, 7})
+                          .tensor("talker.model.layers.30.self_attn.q_proj.weight", "BF16", {7, 7});
+  const auto model = describe(R"("vision_config":{"hidden_size":32})", writer);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_TRUE(model->contradictions.empty());
+  // A query may come with a gate of its size.
+  const auto gated = described_as(R"("num_attention_heads":2,"head_dim":16)");
+  ASSERT_TRUE(gated) << gated.error().message;
+  EXPECT_TRUE(gated->contradictions.empty());
+}
+
+TEST(HfDescription, E2_WhatEveryRankHoldsAndWhatCanBeQuantizedIsToldApart) {
+  const auto model = describe({});
+  ASSERT_TRUE(model);
+  const Bytes layer{(2 * 64 * 64 + 2 * 32 * 64 + 3 * 64 * 128) * 2};
+  EXPECT_EQ(model->weights.linear_tensors, layer * 2);
+  EXPECT_EQ(model->weights.replicated_tensors, Bytes{64 * 2}) << "the norm";
+  const auto others = describe(R"("num_nextn_predict_layers":1)",
+                               testing::SafetensorsWriter{}
+                                   .tensor("model.layers.0.self_attn.kv_a_proj_with_mqa.weight", "BF16", {3, 5})
+                                   .tensor("model.layers.1.mlp.gate.weight", "BF16", {3, 7})
+                                   .tensor("model.layers.2.embed_tokens.weight", "BF16", {256, 64})
+                                   .tensor("model.layers.2.shared_head.head.weight", "BF16", {256, 64})
+                                   .tensor("model.layers.2.eh_proj.weight", "BF16", {64, 128})
+                                   .tensor("talker.model.norm.weight", "BF16", {11}));
+  ASSERT_TRUE(others) << others.error().message;
+  EXPECT_EQ(others->weights.replicated_tensors, Bytes{2 * (15 + 21)});
+  EXPECT_EQ(others->weights.linear_tensors, Bytes{});
+  EXPECT_EQ(others->weights.nextn_copies, Bytes{2 * 2 * 256 * 64});
+  EXPECT_EQ(others->weights.nextn_tensors, Bytes{2 * (2 * 256 * 64 + 64 * 128)});
+  EXPECT_EQ(others->weights.speaking_tensors, Bytes{22});
+}
+
+TEST(HfDescription, E8_AnEncoderThatConfigJsonDoesNotDescribeIsAMissingField) {
+  const auto writer = testing::SafetensorsWriter{}.tensor("vision_tower.x", "BF16", {10});
+  EXPECT_THAT(describe(R"("a":1)", writer)->missing_fields, ElementsAre("vision_config or audio_config"));
+  EXPECT_THAT(describe(R"("vision_config":{"hidden_size":8})", writer)->missing_fields, ::testing::IsEmpty());
+}
+
+TEST(HfConfig, E5_EncodersAreReadInTheWaysOfTheirFamilies) {
+  const auto encoders = [](const std::string& members) {
+    const auto config = with(members);
+    EXPECT_TRUE(config) << message(config);
+    return config ? config->encoders : std::vector<Encoder>{};
+  };
+  using List = std::vector<Encoder>;
+  EXPECT_EQ(encoders(R"("a":1)"), List{});
+  // Pictures of one size: Gemma 3, and Pixtral, of whose patches 2 x 2 become one token.
+  EXPECT_EQ(
+      encoders(R"("mm_tokens_per_image":256,"vision_config":{"hidden_size":1152,"image_size":896,"patch_size":14})"),
+      (List{{.input = "pictures", .width = 1152, .item_patches = 4096, .item_tokens = 256}}));
+  EXPECT_EQ(
+      encoders(R"("spatial_merge_size":2,"vision_config":{"hidden_size":1024,"image_size":1540,"patch_size":14})"),
+      (List{{.input = "pictures", .width = 1024, .item_patches = 12100, .item_tokens = 3025}}));
+  // Tiles and their overview: InternVL, Llama 4, LLaVA-NeXT.
+  EXPECT_EQ(encoders(R"("downsample_ratio":0.5,"max_dynamic_patch":12,
+                        "vision_config":{"hidden_size":1024,"image_size":[448,448],"patch_size":[14,14]})"),
+            (List{{.input = "pictures", .width = 1024, .item_patches = 13 * 1024, .item_tokens = 13 * 256}}));
+  EXPECT_EQ(encoders(R"("vision_config":{"model_type":"llama4_vision_model","hidden_size":1408,"image_size":336,
+                        "patch_size":14,"pixel_shuffle_ratio":0.5})"),
+            (List{{.input = "pictures", .width = 1408, .item_patches = 17 * 576, .item_tokens = 17 * 144}}));
+  EXPECT_EQ(encoders(R"("image_grid_pinpoints":[[336,672],[672,672],["x"],7],
+                        "vision_config":{"hidden_size":1024,"image_size":336,"patch_size":14})"),
+            (List{{.input = "pictures", .width = 1024, .item_patches = 5 * 576, .item_tokens = 5 * 576}}));
+  // Any size: Qwen2-VL names its width differently, Qwen3-VL says how many patches it merges.
+  EXPECT_EQ(encoders(R"("vision_config":{"embed_dim":1280,"hidden_size":3584,"spatial_patch_size":14})"),
+            (List{{.input = "pictures", .width = 1280, .item_patches = 65536, .item_tokens = 16384}}));
+  EXPECT_EQ(encoders(R"("vision_config":{"hidden_size":1152,"image_size":336,"patch_size":16,"temporal_patch_size":2,
+                        "spatial_merge_size":2})"),
+            (List{{.input = "pictures", .width = 1152, .item_patches = 65536, .item_tokens = 16384}}));
+  EXPECT_EQ(encoders(R"("audio_config":{"d_model":1280,"max_source_positions":1500})"),
+            (List{{.input = "sound", .width = 1280, .item_patches = 1500, .item_tokens = 375}}));
+}
+
+TEST(HfConfig, E9_AnEncoderThatIsNotUnderstoodIsAMissingFieldAndNeverACrash) {
+  for (const auto* value : {"null", "-1", "0", "[]", "[[1]]", "{}", "\"x\"", "9223372036854775807", "1e300", "true"}) {
+    SCOPED_TRACE(value);
+    const std::string v{value};
+    const auto config =
+        with(R"("spatial_merge_size":)" + v + R"(,"max_dynamic_patch":)" + v + R"(,"downsample_ratio":)" + v +
+             R"(,"image_grid_pinpoints":[[)" + v + "," + v + R"(]],"vision_config":{"hidden_size":)" + v +
+             R"(,"image_size":)" + v + R"(,"patch_size":)" + v + R"(},"audio_config":{"d_model":)" + v + "}");
+    ASSERT_TRUE(config) << message(config);
+    EXPECT_TRUE(config->encoders.empty());
+    EXPECT_THAT(config->missing_fields, ElementsAre("vision_config.hidden_size", "audio_config.d_model"));
+    const auto width_only =
+        with(R"("spatial_merge_size":)" + v + R"(,"vision_config":{"hidden_size":64,"image_size":)" + v +
+             R"(,"patch_size":)" + v + "}");
+    ASSERT_TRUE(width_only);
+    EXPECT_EQ(width_only->encoders.at(0).item_tokens, 16384) << "a bound, not a guess";
+  }
 }
 
 TEST(HfDescription, FilesWithoutTensorsAreNoModel) {
