@@ -1,5 +1,6 @@
 // The composition root: the only place that knows both the services and what they run on.
 #include "adapters/host/proc_host_probe.h"
+#include "adapters/modelfs/inotify_watch.h"
 #include "adapters/modelfs/model_files.h"
 #include "adapters/net/asio_event_loop.h"
 #include "adapters/net/http_client.h"
@@ -86,6 +87,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   SystemClock clock;
   host::ProcHostProbe probe;
   modelfs::FileSystemModels models;
+  modelfs::InotifyWatch folder_watch{loop.context()};
   process::ProcessRuntimeOptions options;
   options.gpu_possible = probe.has_nvidia_driver();
   options.owned_prefix = instance_prefix(settings.state_dir);
@@ -97,6 +99,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   service::Service service{
       {.host = probe,
        .model_files = models,
+       .folder_watch = folder_watch,
        .store = **store,
        .world = {.runtime = runtime, .http = http, .logs = logs, .tcp_ports = tcp_ports, .loop = loop, .clock = clock}},
       settings,

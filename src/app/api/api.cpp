@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <string_view>
@@ -224,10 +225,15 @@ class Api final : public ports::HttpHandler {
   // --- models and estimates
 
   Task<HttpResponse> models(Call) {
-    dto::Models result{.folders = service_.settings.model_folders, .models = {}, .warnings = {}};
-    auto found = co_await service_.estimates.catalog();
-    result.warnings = std::move(found.problems);
+    const auto snapshot = co_await service_.catalog.latest();
+    if (!snapshot) co_return problem(snapshot.error());
+    const auto& found = (*snapshot)->found;
+    dto::Models result{.folders = {}, .models = {}, .warnings = found.problems};
+    for (const auto& folder : service_.settings.searched_folders()) result.folders.push_back(folder.path);
     for (const auto& entry : found.models) result.models.push_back(dto::to_dto(entry));
+    result.scanned_at = format_time((*snapshot)->time);
+    result.age_s =
+        std::chrono::duration_cast<std::chrono::seconds>(service_.clock.steady() - (*snapshot)->finished).count();
     co_return document(result);
   }
 

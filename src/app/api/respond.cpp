@@ -69,6 +69,7 @@ int status_of(const std::string& code) {
       {"model_not_supported", 422},
       {"bad_configuration", 422},
       {"engine_not_supported_yet", 501},
+      {"catalog_not_ready", 503},
       {"meminfo_unusable", 503},
       {"shutting_down", 503},
   };

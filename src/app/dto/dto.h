@@ -218,7 +218,9 @@ struct CatalogModel {
 struct Models {
   std::vector<std::string> folders;
   std::vector<CatalogModel> models;
-  std::vector<std::string> warnings;  ///< folders that are not there or cannot be read
+  std::vector<std::string> warnings;  ///< folders that cannot be searched or watched, unfinished downloads
+  std::string scanned_at = {};        ///< when the folders were looked at
+  std::int64_t age_s = 0;             ///< seconds since then
 };
 
 struct OperationStep {

@@ -46,7 +46,7 @@ BOOST_DESCRIBE_STRUCT(Fit, (),
 BOOST_DESCRIBE_STRUCT(CatalogModel, (),
                       (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
                        problem, group, engine, repository, revision))
-BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings))
+BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings, scanned_at, age_s))
 BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops))
 BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))

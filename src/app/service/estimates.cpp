@@ -17,21 +17,16 @@ constexpr std::size_t kMostOtherQuantizations = 16;
 
 }  // namespace
 
-Estimates::Estimates(ports::ModelFiles& files, ports::Store& store, const settings::Settings& settings,
-                     memory::Placement placement, ports::EventLoop& loop)
+Estimates::Estimates(ports::ModelFiles& files, Catalog& catalog, ports::Store& store,
+                     const settings::Settings& settings, memory::Placement placement, ports::EventLoop& loop)
     : files_(files),
+      catalog_(catalog),
       store_(store),
       settings_(settings),
       placement_(placement),
       loop_(loop),
       records_(store.calibrations()),
       floors_(store.oom_floors()) {}
-
-ports::Task<ports::Catalog> Estimates::catalog() {
-  ports::Catalog found;
-  co_await loop_.on_pool([&] { found = files_.scan(settings_.searched_folders()); });
-  co_return found;
-}
 
 ports::Task<Result<std::string>> Estimates::resolve_path(std::string model, std::string field) {
   if (model.starts_with('/')) co_return model;
@@ -40,7 +35,7 @@ ports::Task<Result<std::string>> Estimates::resolve_path(std::string model, std:
     co_return fail("bad_field", fmt::format("{}: '{}' is a relative path", field, printable(model)),
                    "give the whole path, or a name that `dgxmm models` lists", field);
   }
-  co_return model::find_model(co_await catalog(), model, field);
+  co_return co_await catalog_.find(std::move(model), std::move(field));
 }
 
 ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request, Where where) {
@@ -84,8 +79,9 @@ ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request, 
 ports::Task<std::vector<Prepared>> Estimates::prepare_other_quantizations(Prepared asked) {
   std::vector<Prepared> others;
   if (asked.model->base_model.empty()) co_return others;
-  const auto found = co_await catalog();
-  for (const auto& entry : found.models) {
+  const auto snapshot = co_await catalog_.latest();
+  if (!snapshot) co_return others;
+  for (const auto& entry : (*snapshot)->found.models) {
     const bool same_model = entry.base_model == asked.model->base_model && entry.path != asked.model->path;
     if (!same_model || !entry.problem.empty() || entry.format != asked.model->format) continue;
     auto request = asked.request;

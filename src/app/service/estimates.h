@@ -1,4 +1,5 @@
 #pragma once
+#include "app/service/catalog.h"
 #include "core/engine/request.h"
 #include "core/memory/calibration.h"
 #include "core/memory/estimate.h"
@@ -36,7 +37,7 @@ struct Prepared {
 /// From a request to a size: reads the model, resolves the configuration, applies the formula and what was learned.
 class Estimates {
  public:
-  Estimates(ports::ModelFiles& files, ports::Store& store, const settings::Settings& settings,
+  Estimates(ports::ModelFiles& files, Catalog& catalog, ports::Store& store, const settings::Settings& settings,
             memory::Placement placement, ports::EventLoop& loop);
 
   /// Errors: those of ModelFiles::describe, engine::resolve and memory::estimate; `model_not_found` for a name that
@@ -53,9 +54,6 @@ class Estimates {
   /// Of a request under other settings. Refers to this, not to `prepared`.
   [[nodiscard]] planner::Estimator estimator_of(const Prepared& prepared) const;
 
-  /// The models in the folders of the settings.
-  ports::Task<ports::Catalog> catalog();
-
   /// What was learned counts at once; when it cannot be stored, that is tried again (`retry_unsaved`).
   void record(const memory::CalibrationRecord& record);
   /// C5
@@ -71,6 +69,7 @@ class Estimates {
   ports::Task<Result<std::string>> resolve_path(std::string model, std::string field);
 
   ports::ModelFiles& files_;
+  Catalog& catalog_;
   ports::Store& store_;
   const settings::Settings& settings_;
   memory::Placement placement_;

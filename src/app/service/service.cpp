@@ -13,7 +13,8 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
       events(ports.store, clock, loop),
       table(ports.store, events, clock),
       sampler(host, runtime, table, settings.budget(), clock, loop),
-      estimates(ports.model_files, ports.store, settings,
+      catalog(ports.model_files, ports.folder_watch, events, settings, clock, loop),
+      estimates(ports.model_files, catalog, ports.store, settings,
                 host.has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu, loop),
       admission(estimates, sampler, table, ports.world.tcp_ports, clock, loop),
       supervisor(ports.world, table, events, sampler, estimates, settings, std::move(identity)),
@@ -26,6 +27,7 @@ Result<void> Service::begin() {
   supervisor.reconcile();
   sampler.refresh();
   operations.resume();
+  catalog.begin();
   loop.spawn("read the host", sample_forever());
   return {};
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include "app/service/admission.h"
+#include "app/service/catalog.h"
 #include "app/service/operations.h"
 #include "app/service/sampler.h"
 #include "app/service/supervisor.h"
@@ -12,6 +13,7 @@ class Service {
   struct Ports {
     ports::HostProbe& host;
     ports::ModelFiles& model_files;
+    ports::FolderWatch& folder_watch;
     ports::Store& store;
     Supervisor::World world;
   };
@@ -32,6 +34,7 @@ class Service {
   EventLog events;
   DeploymentTable table;
   Sampler sampler;
+  Catalog catalog;
   Estimates estimates;
   Admission admission;
   Supervisor supervisor;

@@ -33,8 +33,11 @@ Daemon::Daemon(World& the_world, settings::Settings the_settings)
                                            .tcp_ports = tcp_ports,
                                            .loop = *loop,
                                            .clock = world.clock};
-  const service::Service::Ports ports{
-      .host = world.host, .model_files = world.models, .store = world.store, .world = engines};
+  const service::Service::Ports ports{.host = world.host,
+                                      .model_files = world.models,
+                                      .folder_watch = folder_watch,
+                                      .store = world.store,
+                                      .world = engines};
   service = std::make_unique<service::Service>(ports, settings, service::Identity{"/state", "dgxmm-test-"});
   api = api::make_api(*service, {.version = "1.2.3", .commit = "abc"});
   const auto begun = service->begin();
@@ -150,9 +153,11 @@ Error error_at_start(World& world) {
   world.runtime.attach(loop);
   FakeHttpClient http{world.runtime, world.clock, loop};
   FakeTcpPorts tcp_ports;
+  FakeFolderWatch folder_watch;
   const settings::Settings settings;
   service::Service service{{.host = world.host,
                             .model_files = world.models,
+                            .folder_watch = folder_watch,
                             .store = world.store,
                             .world = {world.runtime, http, world.logs, tcp_ports, loop, world.clock}},
                            settings,

@@ -63,6 +63,7 @@ class Daemon {
   std::unique_ptr<SimulatedLoop> loop;
   FakeHttpClient http;
   FakeTcpPorts tcp_ports;
+  FakeFolderWatch folder_watch;
   std::unique_ptr<service::Service> service;
   std::unique_ptr<ports::HttpHandler> api;
 

@@ -380,7 +380,20 @@ Result<model::Projector> FakeModelFiles::describe_projector(const std::string& p
 
 ports::Catalog FakeModelFiles::scan(const std::vector<ports::SearchedFolder>& folders) {
   static_cast<void>(folders);
+  ++scans;
+  on_scan();
   return catalog;
+}
+
+// --- FakeFolderWatch
+
+ports::FolderWatch::Coverage FakeFolderWatch::watch(const std::vector<std::string>& folders) {
+  Coverage coverage{.added = 0, .problem = problem};
+  if (!problem.empty()) return coverage;
+  std::set<std::string> now{folders.begin(), folders.end()};
+  for (const auto& folder : now) coverage.added += watched.contains(folder) ? 0 : 1;
+  watched = std::move(now);
+  return coverage;
 }
 
 // --- FakeTcpPorts

@@ -2,6 +2,7 @@
 // Scripted forms of the ports: what the world does is said by the test, and what was asked of it can be looked up.
 #include "ports/container_runtime.h"
 #include "ports/engine_logs.h"
+#include "ports/folder_watch.h"
 #include "ports/host_probe.h"
 #include "ports/http_client.h"
 #include "ports/model_files.h"
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -190,10 +192,23 @@ class FakeModelFiles final : public ports::ModelFiles {
   std::map<std::string, model::ModelDescription> models;  ///< by path
   std::map<std::string, model::Projector> projectors;     ///< by path
   ports::Catalog catalog;
+  int scans = 0;
+  std::function<void()> on_scan = [] {};  ///< while the disk is read
 
   Result<model::ModelDescription> describe(const std::string& path) override;
   Result<model::Projector> describe_projector(const std::string& path) override;
   ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override;
+};
+
+/// A watch that tells what the test lets it.
+class FakeFolderWatch final : public ports::FolderWatch {
+ public:
+  std::set<std::string> watched;
+  std::string problem;  ///< why it watches nothing
+  std::function<void()> changed;
+
+  void begin(std::function<void()> tell) override { changed = std::move(tell); }
+  Coverage watch(const std::vector<std::string>& folders) override;
 };
 
 class FakeTcpPorts final : public ports::TcpPorts {
