@@ -28,7 +28,7 @@ struct Range {
 constexpr Range kPorts{.least = 1, .most = 65535};
 constexpr Range kNotNegative{.least = 0};
 
-constexpr const char* kModelHelp = "a GGUF file, a model folder, or a name from `dgxmm models`";
+constexpr const char* kModelHelp = "a GGUF file, a model folder, or a name from `dgxmm models` (ORG/NAME:QUANT)";
 
 using Words = std::vector<std::string>;
 
@@ -102,6 +102,7 @@ class CommandLine {
 
   std::map<std::string, Words> settings_;  // by name, as given to `serve`
   FitCommand fit_;
+  ModelsCommand models_;
   DeployCommand deploy_;
   PsCommand ps_;
   StopCommand stop_;
@@ -330,7 +331,8 @@ void CommandLine::add_memory_commands() {
   takes_files_.push_back(&fit);
 
   add("budget", "the memory: what is promised, what others use, what is free", [] { return BudgetCommand{}; });
-  add("models", "the models in the model folders", [] { return ModelsCommand{}; });
+  auto& models = add("models", "the models on disk, by base model", [this] { return models_; });
+  models.add_flag("--flat", models_.flat, "one row a model, for scripts");
   add("processes", "the largest processes that dgxmm does not manage", [] { return ProcessesCommand{}; });
   add("calibration", "what was learned from earlier starts", [] { return CalibrationCommand{}; });
 }

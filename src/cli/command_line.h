@@ -31,7 +31,9 @@ struct FitCommand {
   std::optional<std::string> free;  ///< a size, instead of what is free here
 };
 struct BudgetCommand {};
-struct ModelsCommand {};
+struct ModelsCommand {
+  bool flat = false;  ///< one row a model, not by base model
+};
 struct DeployCommand {
   engine::DeployRequest request;
   bool wait = true;

@@ -866,9 +866,49 @@ TEST_F(Commands, ModelsSayWhatCannotBeUsed) {
                    {"bad", "/m/bad.gguf", "gguf", "", "", "", gib(1), 0, "ends too early"}};
   daemon_.on("GET /models", models);
   const auto outcome = run_with_daemon({"models"});
-  EXPECT_THAT(outcome.out, HasSubstr("good  gguf    llama         Q4_K_M  4.0 GiB     8192\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("    cannot be used: ends too early\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("\n    cannot be used: ends too early\n"));
   EXPECT_EQ(outcome.err, "warning: /gone: does not exist\n");
+  const auto flat = run_with_daemon({"models", "--flat"});
+  EXPECT_THAT(flat.out, HasSubstr("good  gguf    llama         Q4_K_M  4.0 GiB     8192\n"));
+  EXPECT_THAT(flat.out, HasSubstr("    cannot be used: ends too early\n"));
+}
+
+TEST_F(Commands, ModelsStandUnderTheirBaseModelTheLargestFirst) {
+  const auto model = [](std::string name, std::string quantization, Bytes size, std::string group, std::string engine) {
+    dto::CatalogModel result{.name = name,
+                             .path = "/m/" + name,
+                             .format = {},
+                             .architecture = {},
+                             .quantization = std::move(quantization),
+                             .base_model = {},
+                             .file_bytes = size,
+                             .training_context = 40960,
+                             .problem = {}};
+    result.group = std::move(group);
+    result.engine = std::move(engine);
+    return result;
+  };
+  dto::Models models;
+  models.models = {model("o/Qwen3-8B-GGUF:Q4_K_M", "Q4_K_M", gib(5), "qwen3-8b/36x4096", "llama.cpp"),
+                   model("o/Qwen3-8B-GGUF:Q8_0", "Q8_0", gib(8), "qwen3-8b/36x4096", "llama.cpp"),
+                   model("Qwen/Qwen3-8B", "bf16", gib(16), "qwen3-8b/36x4096", "vllm"),
+                   model("smol", "Q4_1", gib(1), "smol/30x576", "llama.cpp"),
+                   model("twin", "Q8_0", gib(1), "", "llama.cpp"),
+                   model("twin", "Q8_0", gib(1), "", "llama.cpp")};
+  models.models.back().path = "/elsewhere/twin";
+  daemon_.on("GET /models", models);
+  EXPECT_EQ(run_with_daemon({"models"}).out,
+            "MODEL         SIZE  CONTEXT  ENGINE     NAME\n"
+            "qwen3-8b\n"
+            "  bf16    16.0 GiB    40960  vllm       Qwen/Qwen3-8B\n"
+            "  Q8_0     8.0 GiB    40960  llama.cpp  o/Qwen3-8B-GGUF:Q8_0\n"
+            "  Q4_K_M   5.0 GiB    40960  llama.cpp  o/Qwen3-8B-GGUF:Q4_K_M\n"
+            "smol\n"
+            "  Q4_1     1.0 GiB    40960  llama.cpp  smol\n"
+            "twin\n"
+            "  Q8_0     1.0 GiB    40960  llama.cpp  /elsewhere/twin\n"
+            "twin\n"
+            "  Q8_0     1.0 GiB    40960  llama.cpp  /m/twin\n");
 }
 
 TEST_F(Commands, ProcessesWithUnknownPartsHaveAFootnote) {
