@@ -61,7 +61,7 @@ inline TruthFile truth_file(const boost::json::value& model) {
     const auto blocks = model.at("metadata").at(architecture + ".block_count").as_int64();
     add(fmt::format("blk.{}.rest.weight", blocks - 1), nextn);
   }
-  add("blk.0.rest.weight", number("weight_bytes") - file.tensor_bytes);
+  add("rest.weight", number("weight_bytes") - file.tensor_bytes);
   return file;
 }
 

@@ -163,7 +163,7 @@ Result<Part> weights(const model::ModelDescription& model, const model::ModelDes
   correct(vocabulary_padding(model), "the vocabulary is padded to a multiple of 64");
   if (const auto ranks = config.tensor_parallel_size; ranks > 1) {
     const auto shared = std::max(part.size - w.replicated_tensors, Bytes{});
-    correct(scale_up(shared, 1, ranks) - shared, fmt::format("the shares of the {} other ranks", ranks - 1));
+    correct(scale_up(shared, 1, ranks) - shared, fmt::format("held by the other of {} ranks", ranks));
     correct(repeated_heads(model, rank, ranks), "KV heads that several ranks hold");
   }
   if (config.enable_lora) {
@@ -172,7 +172,7 @@ Result<Part> weights(const model::ModelDescription& model, const model::ModelDes
       return fail("bad_configuration", "LoRA adapters of this model would take impossibly much memory",
                   "lower max_loras or max_lora_rank", "max_loras");
     }
-    correct(*adapters, fmt::format("{} LoRA adapters of rank {}", config.max_loras, config.max_lora_rank));
+    correct(*adapters, fmt::format("room for LoRA adapters, {} of rank {}", config.max_loras, config.max_lora_rank));
   }
   return part;
 }

@@ -258,6 +258,41 @@ Result<TensorTotals> sum_tensors(std::string_view path, std::span<const GgufPart
   return totals;
 }
 
+/// E9: keys that say another thing than the tensors. llama.cpp stops at each of them (llama_model_loader: "missing
+/// tensor", "wrong number of tensors", "has wrong shape"; src/llama-model-loader.cpp at b10587).
+std::optional<Error> find_contradiction(std::span<const GgufPart> parts, const ModelDescription& model,
+                                        std::int64_t trunk) {
+  const auto refuse = [&](const std::string& what) {
+    return Error{"bad_model_file", fmt::format("{}: {}", printable(parts.front().path), what),
+                 "the file was changed or converted wrongly: get another one", parts.front().path};
+  };
+  std::set<std::int64_t> held;
+  for (const auto& part : parts) {
+    for (const auto& tensor : part.header.tensors) {
+      if (const auto layer = layer_of(tensor.name)) held.insert(*layer);
+      if (tensor.name != "token_embd.weight" || tensor.dims.size() != 2) continue;
+      const auto rows = static_cast<std::int64_t>(tensor.dims[1]);
+      if (rows != model.vocabulary) {
+        return refuse(
+            fmt::format("{} has {} rows, but the vocabulary has {} tokens", tensor.name, rows, model.vocabulary));
+      }
+    }
+  }
+  const auto all = trunk + static_cast<std::int64_t>(model.nextn_layers.size());
+  if (!held.empty() && *held.rbegin() >= all) {
+    return refuse(fmt::format("block_count says {} layers, but there are tensors for layer {}", all, *held.rbegin()));
+  }
+  // Where layers are run several times they are more than blocks; and some have neither attention nor state.
+  const bool one_each = static_cast<std::int64_t>(model.layers.size()) == trunk;
+  const bool named_by_layer = !held.empty() && *held.begin() < trunk;
+  for (std::int64_t i = 0; one_each && named_by_layer && i < trunk; ++i) {
+    const auto& layer = model.layers[static_cast<std::size_t>(i)];
+    if ((!layer.attention && !layer.recurrent) || held.contains(i)) continue;
+    return refuse(fmt::format("block_count says {} layers, but there are no tensors for layer {}", all, i));
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> check_split(std::string_view path, std::span<const GgufPart> parts) {
   const auto count = parts.front().header.integer("split.count").value_or(1);
   if (count > 1 && static_cast<std::uint64_t>(count) != parts.size()) {
@@ -428,6 +463,8 @@ Result<ModelDescription> describe_gguf(std::string_view path, std::string_view s
     return fail("bad_model_file", fmt::format("{}: holds no tensors, only a vocabulary", printable(path)),
                 "name the file of a whole model", std::string{path});
   }
+
+  if (auto error = find_contradiction(parts, model, trunk)) return fail(std::move(*error));
 
   // As the catalog calls it: general.name often is that of a training run.
   model.name = printable(stem);

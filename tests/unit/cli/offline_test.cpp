@@ -43,6 +43,20 @@ class OneModel final : public ports::ModelFiles {
   }
 };
 
+/// A model for vLLM.
+class OneFolder final : public ports::ModelFiles {
+ public:
+  Result<model::ModelDescription> describe(const std::string& path) override {
+    auto description = OneModel{}.describe(path + "/m.gguf");
+    if (description) description->format = model::Format::safetensors;
+    return description;
+  }
+  Result<model::Projector> describe_projector(const std::string& path) override {
+    return OneModel{}.describe_projector(path);
+  }
+  ports::Catalog scan(const std::vector<ports::SearchedFolder>&) override { return {}; }
+};
+
 class HostOf final : public ports::HostProbe {
  public:
   explicit HostOf(Bytes total) : total_(total) {}
@@ -78,6 +92,22 @@ TEST_F(Offline, FitSaysSoInOneLineAndFits) {
   for (const auto* part : {"weights", "kv", "state", "activations", "runtime", "margin"}) {
     EXPECT_NE(outcome.out.find(std::string{"\n"} + part + " "), std::string::npos) << part;
   }
+}
+
+// A folder for vLLM would say more; what counts is that the reason of the estimate gets to a person and to a script.
+TEST_F(Offline, E9_WhatTheEngineWouldRefuseSaysWhatWouldWork) {
+  composition_.offline = [] { return OfflineParts{std::make_unique<OneFolder>(), std::make_unique<HostOf>(gib(32))}; };
+  const std::vector<std::string> arguments{"fit", "/models/folder", "--max-model-len", "8192", "--kv-tokens", "4090"};
+  const auto outcome = run_cli(arguments);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, testing::HasSubstr("cannot hold one request of max_model_len 8192"));
+  EXPECT_THAT(outcome.err,
+              testing::HasSubstr("hint: set kv_tokens to at least 8192, or max_model_len to at most 4096"));
+  auto as_json = arguments;
+  as_json.emplace_back("--json");
+  const auto document = run_cli(as_json).out;
+  EXPECT_THAT(document, testing::HasSubstr(R"("code":"bad_configuration")"));
+  EXPECT_THAT(document, testing::HasSubstr(R"("where":"kv_tokens")"));
 }
 
 TEST_F(Offline, FitDoesNotFitOnASmallHost) {

@@ -78,7 +78,7 @@ class ModelFiles : public ::testing::Test {
     for (std::uint16_t number = 1; number <= 2; ++number) {
       GgufWriter part;
       part.key_u16("split.no", number).key_u16("split.count", 3);
-      part.tensor("blk." + std::to_string(number) + ".x", GgmlType::f16, {64, 64});
+      part.tensor("part." + std::to_string(number) + ".x", GgmlType::f16, {64, 64});
       part.write(at(std::string{prefix} + "-0000" + std::to_string(number + 1) + "-of-00003.gguf"));
       size += part.file_size();
     }

@@ -454,7 +454,7 @@ TEST(EstimateVllm, E2_E3_ARankHoldsItsShare) {
   ASSERT_TRUE(half) << half.error().message;
   EXPECT_EQ(half->part("kv") * 2, whole->part("kv"));
   EXPECT_EQ(half->part("weights"), scale_up(gib(8) + mib(64), 1, 2));
-  EXPECT_THAT(half->parts[0].detail, HasSubstr("the shares of the 1 other ranks"));
+  EXPECT_THAT(half->parts[0].detail, HasSubstr("held by the other of 2 ranks"));
   config.tensor_parallel_size = 8;  // each of the two KV heads is held by four ranks
   const auto eighth = estimate_vllm(model, config, {});
   EXPECT_EQ(eighth->part("kv"), half->part("kv"));
@@ -490,7 +490,7 @@ TEST(EstimateVllm, E2_LoraAdaptersTakeRoomInEveryMatrix) {
   constexpr std::int64_t kLayer = (4096 + 4096) + 2 * (4096 + 1024) + (4096 + 4096) + 3 * (4096 + 14336);
   const auto result = estimate_vllm(model, config, {});
   EXPECT_EQ(result->part("weights") - without, Bytes{3 * 32 * 2 * (2 * kLayer + 2 * (4096 + 128256))});
-  EXPECT_THAT(result->parts[0].detail, HasSubstr("3 LoRA adapters of rank 32"));
+  EXPECT_THAT(result->parts[0].detail, HasSubstr("room for LoRA adapters, 3 of rank 32"));
 }
 
 TEST(EstimateVllm, E2_LinearWeightsShrinkWhenTheyAreQuantizedWhileLoading) {

@@ -250,6 +250,42 @@ TEST(VllmTruth, E9_APoolOfAHybridBelowOneRequestSaysWhatWouldWork) {
   EXPECT_TRUE(estimate_vllm(model, config, {}));
 }
 
+// F13: a model that declares 1,024,000 tokens takes 156 GiB for one of that length; what is asked for counts.
+TEST(VllmTruth, F13_ADeclaredContextIsNotWhatAShorterRequestTakes) {
+  auto model = describe("Mistral-Nemo-12B");
+  const auto kv = [&](std::int64_t context) {
+    const auto result =
+        estimate_vllm(model, {.max_model_len = context, .max_num_seqs = 1, .max_num_batched_tokens = 8192}, {});
+    EXPECT_TRUE(result);
+    return result->part("kv");
+  };
+  EXPECT_EQ(kv(1'024'000), gib_from_decimal(156.25));
+  EXPECT_EQ(kv(32'768), gib(5));
+}
+
+// F11: what cannot serve one request is refused before it is started, with what would work. F20: 24 GiB are needed, and
+// 3.18 GiB hold 34,736 tokens.
+TEST(VllmTruth, F11_F20_APoolThatIsTooSmallIsRefusedBeforeTheStart) {
+  const auto model = describe("Qwen3-30B-A3B");
+  const auto refused = estimate_vllm(
+      model, {.max_model_len = 262144, .max_num_seqs = 1, .max_num_batched_tokens = 8192, .kv_tokens = 34736}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("34736 tokens (3.2 GiB) cannot hold one request of max_model_len "
+                                                 "262144, which takes 24.0 GiB"));
+  EXPECT_EQ(refused.error().hint, "set kv_tokens to at least 262144, or max_model_len to at most 34736");
+}
+
+// F25: a small pool does not make a server small: what it needs beside the pool is counted too.
+TEST(VllmTruth, F25_WhatIsNeededBesideThePoolIsCounted) {
+  const auto result =
+      estimate_vllm(describe("Qwen3-0.6B"),
+                    {.max_model_len = 1024, .max_num_seqs = 1, .max_num_batched_tokens = 8192, .kv_tokens = 1024}, {});
+  ASSERT_TRUE(result);
+  EXPECT_LT(result->part("kv"), mib(128));
+  EXPECT_GE(result->total - result->part("weights") - result->part("kv"), gib(5))
+      << "3 GiB on the host, graphs, buffers";
+}
+
 // DeepSeek-V4-Flash at 32,768 tokens, printed as 1.78, 3.41 and 6.67 GiB.
 TEST(VllmTruth, E3_StatesOfCompressorsScaleWithTheBatch) {
   const auto model = describe("DeepSeek-V4-Flash");

@@ -363,7 +363,7 @@ std::vector<GgufPart> split(std::uint64_t claimed_tensors = 3, std::uint16_t sec
   first.tensor("token_embd.weight", GgmlType::f16, {64, 100});
   GgufWriter second;
   second.key_u16("split.no", second_number).key_u16("split.count", 2);
-  second.tensor("blk.0.attn_q.weight", GgmlType::f16, {64, 64}).tensor("output.weight", GgmlType::f16, {64, 100});
+  second.tensor("x.weight", GgmlType::f16, {64, 64}).tensor("output.weight", GgmlType::f16, {64, 100});
   return {part_of(first, "m-00001-of-00002.gguf"), part_of(second, "m-00002-of-00002.gguf")};
 }
 
@@ -388,6 +388,22 @@ TEST(GgufDescription, G12_PartsThatDoNotBelongTogetherAreRefused) {
   EXPECT_NE(message(alone).find("one of 2 files"), std::string::npos) << message(alone);
 }
 
+TEST(GgufDescription, E9_KeysThatSayAnotherThingThanTheTensorsAreRefused) {
+  const auto told = [](const std::vector<std::string>& layers, std::uint64_t rows) {
+    GgufWriter w;
+    w.key_text("general.architecture", "llama").key_texts("tokenizer.ggml.tokens", std::vector<std::string>(100, "t"));
+    shape_keys(w);  // of 3 layers
+    w.tensor("token_embd.weight", GgmlType::f16, {64, rows});
+    for (const auto& layer : layers) w.tensor("blk." + layer + ".attn_q.weight", GgmlType::f16, {64, 64});
+    const auto part = part_of(w, "m.gguf");
+    return message(describe_gguf("m.gguf", "m", {&part, 1}));
+  };
+  EXPECT_EQ(told({"0", "1", "2"}, 100), "ok");
+  EXPECT_EQ(told({"0", "1"}, 100), "m.gguf: block_count says 3 layers, but there are no tensors for layer 2");
+  EXPECT_EQ(told({"0", "1", "2", "3"}, 100), "m.gguf: block_count says 3 layers, but there are tensors for layer 3");
+  EXPECT_EQ(told({"0", "1", "2"}, 96), "m.gguf: token_embd.weight has 96 rows, but the vocabulary has 100 tokens");
+}
+
 TEST(GgufDescription, G12_AForeignPartIsNamed) {
   const auto with_second = [](const std::function<void(GgufWriter&)>& write) {
     auto parts = split();
@@ -398,7 +414,7 @@ TEST(GgufDescription, G12_AForeignPartIsNamed) {
     return message(describe_gguf("m", "m", parts));
   };
   const auto add_tensors = [](GgufWriter& w) {
-    w.tensor("blk.0.attn_q.weight", GgmlType::f16, {64, 64}).tensor("output.weight", GgmlType::f16, {64, 100});
+    w.tensor("x.weight", GgmlType::f16, {64, 64}).tensor("output.weight", GgmlType::f16, {64, 100});
   };
   EXPECT_EQ(with_second(add_tensors), "ok") << "only split.no is needed";
   EXPECT_EQ(with_second([&](auto& w) {
