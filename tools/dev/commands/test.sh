@@ -5,12 +5,15 @@ source tools/dev/lib/build.sh
 source tools/dev/lib/engine.sh
 # shellcheck source=tools/dev/lib/tests.sh
 source tools/dev/lib/tests.sh
+# shellcheck source=tools/dev/commands/fuzz.sh
+source tools/dev/commands/fuzz.sh
 
 cmd_test() {
-  local sanitize=no filter=() presets=(dev) preset
+  local sanitize=no long=no filter=() presets=(dev) preset
   while [ $# -gt 0 ]; do
     case $1 in
       --sanitize) sanitize=yes ;;
+      --long) long=yes ;;
       --filter)
         [ $# -ge 2 ] || die "--filter takes a regular expression"
         filter=(--tests-regex "$2")
@@ -34,5 +37,6 @@ cmd_test() {
     run_tests "$preset" "${filter[@]}"
   done
   table_of_errors
+  [ $long = no ] || cmd_fuzz 60
   total_of_tests
 }
