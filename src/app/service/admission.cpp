@@ -102,10 +102,6 @@ ports::Task<Result<Decision>> Admission::admit_in_turn(engine::DeployRequest req
 
 Result<void> Admission::check_startable(const engine::DeployRequest& request, const engine::EngineConfig& config,
                                         std::span<const DeploymentId> leaving) {
-  if (engine::kind_of(config) == engine::EngineKind::vllm) {
-    return fail("engine_not_supported_yet", "vLLM deployments cannot be started yet, only estimated",
-                "`dgxmm fit` works for them; use a GGUF file with llama.cpp to deploy", "engine");
-  }
   if (auto valid = engine::check(config); !valid) return valid;
   if (request.name) {
     if (auto free = check_name_is_free(*request.name, leaving); !free) return free;
@@ -173,7 +169,15 @@ Result<std::uint16_t> Admission::hold_port(std::optional<std::uint16_t> wanted) 
     return fail("port_taken", fmt::format("port {} belongs to {}", *wanted, owner->name),
                 "choose another port, or leave it to dgxmm", "port");
   }
-  return tcp_ports_.hold(wanted);
+  if (wanted) return tcp_ports_.hold(wanted);
+  std::vector<std::uint16_t> owned;
+  auto port = tcp_ports_.hold(std::nullopt);
+  while (port && owner_of(*port) != nullptr) {
+    owned.push_back(*port);
+    port = tcp_ports_.hold(std::nullopt);
+  }
+  for (const auto other : owned) tcp_ports_.release(other);
+  return port;
 }
 
 Result<Deployment*> Admission::find_startable(DeploymentId id) {

@@ -46,7 +46,7 @@ class Admission {
 
   /// Whether it could be started if there were memory: its engine, configuration, name and port, with the names and
   /// ports of those that are `leaving` counted as free. To be asked before anything is stopped for it. Errors:
-  /// `engine_not_supported_yet`, `bad_field`, `name_taken`, `port_taken`.
+  /// `bad_field`, `name_taken`, `port_taken`.
   Result<void> check_startable(const engine::DeployRequest& request, const engine::EngineConfig& config,
                                std::span<const DeploymentId> leaving = {});
 

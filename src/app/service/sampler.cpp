@@ -86,4 +86,10 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
   return latest_;
 }
 
+std::optional<Bytes> Sampler::mem_available() const {
+  const auto meminfo = probe_.meminfo();
+  if (!meminfo) return std::nullopt;
+  return meminfo->mem_available;
+}
+
 }  // namespace dgxmm::service

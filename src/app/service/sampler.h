@@ -38,6 +38,8 @@ class Sampler {
 
   /// Reads now. A snapshot equal to the last but for its time keeps the revision and is not announced.
   std::shared_ptr<const HostSnapshot> refresh();
+  /// MemAvailable alone, now; nothing when it cannot be read.
+  [[nodiscard]] std::optional<Bytes> mem_available() const;
   [[nodiscard]] std::shared_ptr<const HostSnapshot> latest() const { return latest_; }
   ports::Wakeup& changed() { return *changed_; }
 

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "base/masking.h"
 #include "core/engine/engine.h"
+#include "core/engine/vllm.h"
+#include "core/memory/start_guard.h"
 
 #include <fmt/format.h>
 
@@ -16,6 +18,8 @@ using namespace std::chrono_literals;
 constexpr auto kLoadingPoll = 100ms;
 constexpr auto kHttpDeadline = 2s;
 constexpr auto kReleasePoll = 50ms;
+constexpr auto kGuardPoll = 200ms;
+constexpr auto kGuardGrace = 500ms;  // the host has about two seconds left
 // Minutes have been observed on GB10 between the end of an engine and the return of its memory.
 constexpr auto kReleaseLimit = 240s;
 // What a dead group may keep: page tables and slab of the kernel that are freed later.
@@ -60,6 +64,18 @@ bool is_ending(const Deployment& deployment) {
   return deployment.state == deployment::State::stopping || deployment::is_final(deployment.state);
 }
 
+Failure describe(const memory::StartDanger& danger, std::vector<std::string> last_lines) {
+  auto message = danger.lost_per_second
+                     ? fmt::format("only {} were left on the host, {} less each second: ended before the host ran out",
+                                   format_bytes(danger.available), format_bytes(*danger.lost_per_second))
+                     : fmt::format(
+                           "only {} were left on the host, less than start_floor_gib ({}): ended before the "
+                           "host ran out",
+                           format_bytes(danger.available), format_bytes(danger.floor));
+  return {"start_guard", std::move(message), "ask for less or stop something first; it is not tried again by itself",
+          std::move(last_lines)};
+}
+
 ports::HttpCall get(std::uint16_t port, std::string_view path) {
   ports::HttpCall call;
   call.target.port = port;
@@ -81,7 +97,8 @@ Supervisor::Supervisor(World world, DeploymentTable& table, EventLog& events, Sa
       sampler_(sampler),
       estimates_(estimates),
       settings_(settings),
-      identity_(std::move(identity)) {}
+      identity_(std::move(identity)),
+      starts_(world.loop) {}
 
 Deployment* Supervisor::current(Watch watch) {
   auto* deployment = table_.find(watch.id);
@@ -98,7 +115,6 @@ void Supervisor::start(DeploymentId id) {
   deployment->progress = {};
   deployment->activity = {};
   deployment->idle_since.reset();
-  being_started_.insert(id);
   world_.loop.spawn(fmt::format("start {}", deployment->name), run_start({id, deployment->generation}));
 }
 
@@ -110,17 +126,42 @@ ports::Task<std::set<std::string, std::less<>>> Supervisor::supported_flags(std:
   co_return std::set<std::string, std::less<>>{};
 }
 
+engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment,
+                                           std::set<std::string, std::less<>> supported_flags) const {
+  engine::LaunchSpec spec{.executable = executable_of(deployment),
+                          .model_path = deployment.model_path,
+                          .served_name = deployment.served_name,
+                          .port = deployment.port,
+                          .config = deployment.config,
+                          .supported_flags = std::move(supported_flags)};
+  if (engine::kind_of(deployment.config) == engine::EngineKind::vllm) {
+    const auto snapshot = sampler_.latest();
+    spec.kv_cache = deployment.estimate.part("kv") + deployment.estimate.part("state");
+    spec.gpu_memory_utilization = engine::gpu_memory_utilization(deployment.reserved(), snapshot->mem_total,
+                                                                 sampler_.mem_available().value_or(Bytes{}));
+  }
+  return spec;
+}
+
+const std::string& Supervisor::executable_of(const Deployment& deployment) const {
+  return engine::kind_of(deployment.config) == engine::EngineKind::vllm ? settings_.vllm : settings_.llama_server;
+}
+
 ports::Task<> Supervisor::run_start(Watch watch) {
+  const auto turn = co_await starts_.take();
+  if (const auto* waiting = current(watch); waiting == nullptr || waiting->state != deployment::State::starting) {
+    co_return;
+  }
+  being_started_.insert(watch.id);
   Membership starting{being_started_, watch.id};
-  const auto flags = co_await supported_flags(settings_.llama_server);
+  std::set<std::string, std::less<>> flags;
+  // vLLM takes a minute to say what it knows.
+  if (engine::kind_of(current(watch)->config) == engine::EngineKind::llamacpp) {
+    flags = co_await supported_flags(settings_.llama_server);
+  }
   auto* deployment = current(watch);
   if (deployment == nullptr || deployment->state != deployment::State::starting) co_return;
-  const engine::LaunchSpec launch{.executable = settings_.llama_server,
-                                  .model_path = deployment->model_path,
-                                  .served_name = deployment->served_name,
-                                  .port = deployment->port,
-                                  .config = deployment->config,
-                                  .supported_flags = flags};
+  const auto launch = launch_spec(*deployment, flags);
   auto command = engine::make_command(launch);
   ports::InstanceSpec spec{.deployment = watch.id,
                            .name = identity_.instance_name(watch.id),
@@ -153,6 +194,27 @@ ports::Task<> Supervisor::run_start(Watch watch) {
                fmt::format("loading, pid {}", deployment->instance->pid));
   sampler_.refresh();
   watch_instance(*deployment, true);
+  co_await guard_start(watch);
+}
+
+ports::Task<> Supervisor::guard_start(Watch watch) {
+  memory::StartGuard guard{gib_from_decimal(settings_.start_floor_gib)};
+  while (true) {
+    const auto* deployment = current(watch);
+    if (deployment == nullptr || deployment->state != deployment::State::loading) co_return;
+    if (const auto available = sampler_.mem_available()) {
+      if (const auto danger = guard.judge(world_.clock.steady(), *available)) {
+        co_await end_loading(watch, describe(*danger, log_tail(watch.id, kFailureLines)), kGuardGrace);
+        co_return;
+      }
+    }
+    co_await world_.loop.sleep_for(kGuardPoll);
+  }
+}
+
+ports::Task<> Supervisor::guard_adopted_start(Watch watch) {
+  const auto turn = co_await starts_.take();
+  co_await guard_start(watch);
 }
 
 void Supervisor::watch_instance(Deployment& deployment, bool read_log_from_start) {
@@ -273,17 +335,23 @@ ports::Task<> Supervisor::give_up_loading(Watch watch) {
   auto* deployment = current(watch);
   if (deployment == nullptr || !deployment->instance) co_return;
   const auto limit = std::chrono::duration_cast<std::chrono::seconds>(loading_limit(*deployment));
+  Failure failure{"ready_timeout", fmt::format("it did not become ready within {} s", limit.count()),
+                  "look at its log; raise `ready_timeout_s` if the model only needs longer",
+                  log_tail(watch.id, kFailureLines)};
+  co_await end_loading(watch, std::move(failure), seconds(settings_.stop_grace_s));
+}
+
+ports::Task<> Supervisor::end_loading(Watch watch, Failure failure, std::chrono::milliseconds grace) {
+  auto* deployment = current(watch);
+  if (deployment == nullptr || !deployment->instance) co_return;
   const auto instance = *deployment->instance;
-  const auto failure = Failure{"ready_timeout", fmt::format("it did not become ready within {} s", limit.count()),
-                               "look at its log; raise `ready_timeout_s` if the model only needs longer",
-                               log_tail(watch.id, kFailureLines)};
   // Its end is ours: the exit watcher must not report it as a crash.
   ++deployment->generation;
   const Watch ours{watch.id, deployment->generation};
-  const auto stopped = co_await world_.runtime.stop(instance, seconds(settings_.stop_grace_s));
+  const auto stopped = co_await world_.runtime.stop(instance, grace);
   deployment = current(ours);
   if (deployment == nullptr || is_ending(*deployment)) co_return;
-  end_unasked(*deployment, deployment::Event::ready_timeout, failure, stopped);
+  end_unasked(*deployment, deployment::Event::ready_timeout, std::move(failure), stopped);
 }
 
 // --- the end
@@ -502,6 +570,10 @@ void Supervisor::reconcile() {
                    fmt::format("adopted, pid {}; asking whether it still serves", deployment->instance->pid));
     }
     watch_instance(*deployment, !was_serving);
+    if (!was_serving) {
+      world_.loop.spawn(fmt::format("guard {}", deployment->name),
+                        guard_adopted_start({deployment->id, deployment->generation}));
+    }
   }
   for (const auto& [name, instance] : owned) {
     events_.publish("engine.unknown", std::nullopt,

@@ -2,6 +2,7 @@
 #include "app/service/deployment_table.h"
 #include "app/service/estimates.h"
 #include "app/service/sampler.h"
+#include "app/service/turn_lock.h"
 #include "ports/container_runtime.h"
 #include "ports/engine_logs.h"
 #include "ports/event_loop.h"
@@ -70,6 +71,9 @@ class Supervisor {
 
   [[nodiscard]] Deployment* current(Watch watch);
   void watch_instance(Deployment& deployment, bool read_log_from_start);
+  [[nodiscard]] engine::LaunchSpec launch_spec(const Deployment& deployment,
+                                               std::set<std::string, std::less<>> supported_flags) const;
+  [[nodiscard]] const std::string& executable_of(const Deployment& deployment) const;
   ports::Task<> run_start(Watch watch);
   ports::Task<> watch_exit(Watch watch, ports::Instance instance);
   ports::Task<> watch_engine(Watch watch, bool read_log_from_start);
@@ -79,7 +83,11 @@ class Supervisor {
   void end_unasked(Deployment& deployment, deployment::Event event, Failure failure, const Result<void>& stopped);
   ports::Task<bool> serves_model(std::uint16_t port, std::string served_name);
   ports::Task<> poll_activity(Watch watch);
+  /// Returns when it is no longer loading; ends it when it would take the host down with it.
+  ports::Task<> guard_start(Watch watch);
+  ports::Task<> guard_adopted_start(Watch watch);
   ports::Task<> give_up_loading(Watch watch);
+  ports::Task<> end_loading(Watch watch, Failure failure, std::chrono::milliseconds grace);
   ports::Task<std::set<std::string, std::less<>>> supported_flags(std::string executable);
   void became_ready(Deployment& deployment, const engine::LogReader& reader);
   [[nodiscard]] std::chrono::milliseconds loading_limit(const Deployment& deployment) const;
@@ -92,6 +100,7 @@ class Supervisor {
   Estimates& estimates_;
   const settings::Settings& settings_;
   Identity identity_;
+  TurnLock starts_;  ///< one at a time: an engine that sizes itself sees the whole host
   std::set<DeploymentId> being_started_;
   std::set<DeploymentId> being_stopped_;
   std::map<DeploymentId, std::shared_ptr<engine::LogReader>> readers_;

@@ -1,24 +1,271 @@
 #include "core/engine/vllm.h"
 
+#include "base/masking.h"
 #include "core/engine/prometheus.h"
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <variant>
 #include <vector>
 
 namespace dgxmm::engine {
 namespace {
 
+enum class Phase : std::uint8_t { starting, reading_weights, profiling, creating_cache, capturing_graphs, serving };
+
+/// For people.
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::starting: return "starting";
+    case Phase::reading_weights: return "reading weights";
+    case Phase::profiling: return "profiling a full step";
+    case Phase::creating_cache: return "creating KV cache";
+    case Phase::capturing_graphs: return "capturing graphs";
+    case Phase::serving: return "serving";
+  }
+  return "starting";
+}
+
+/// A line of the log that tells how far the start has come.
+struct PhaseMark {
+  std::string_view text;
+  Phase phase;
+};
+constexpr std::array kPhaseMarks{
+    PhaseMark{"Starting to load model", Phase::reading_weights},
+    PhaseMark{"Loading safetensors checkpoint shards", Phase::reading_weights},
+    PhaseMark{"Checkpoint size:", Phase::reading_weights},
+    PhaseMark{"Model loading took", Phase::profiling},
+    PhaseMark{"Loading model weights took", Phase::profiling},  // V0
+    PhaseMark{"Profiling CUDA graph memory", Phase::profiling},
+    PhaseMark{"Available KV cache memory:", Phase::creating_cache},
+    PhaseMark{"memory for KV Cache as specified", Phase::creating_cache},
+    PhaseMark{"KV cache size:", Phase::creating_cache},
+    PhaseMark{"Capturing CUDA graph", Phase::capturing_graphs},
+    PhaseMark{"Graph capturing finished", Phase::capturing_graphs},
+    PhaseMark{"Starting vLLM", Phase::serving},
+    PhaseMark{"Application startup complete", Phase::serving},
+};
+
+/// The number that follows `text` in the line, with spaces between and `unit` behind it.
+std::optional<double> number_after(std::string_view line, std::string_view text, std::string_view unit = {}) {
+  const auto at = line.find(text);
+  if (at == std::string_view::npos) return std::nullopt;
+  line.remove_prefix(at + text.size());
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  double value = 0;
+  const auto parsed = std::from_chars(line.data(), line.data() + line.size(), value, std::chars_format::fixed);
+  if (parsed.ec != std::errc{}) return std::nullopt;
+  line.remove_prefix(static_cast<std::size_t>(parsed.ptr - line.data()));
+  if (!line.starts_with(unit)) return std::nullopt;
+  return value;
+}
+
+/// "… took 56.93 GiB memory": GiB with a number before it, as vLLM prints sizes. Negative ones are its own mistakes on
+/// hosts whose page cache moves (vLLM issue 44740).
+std::optional<Bytes> gib_after(std::string_view line, std::string_view text) {
+  constexpr double kMostGib = 1 << 20;
+  const auto value = number_after(line, text, " G");  // "GiB", in old versions "GB"
+  if (!value || *value < 0 || *value > kMostGib) return std::nullopt;
+  return Bytes{std::llround(*value * 1024 * 1024 * 1024)};
+}
+
+enum class Cause {
+  not_enough_free,
+  pool_too_small,
+  no_room_for_cache,
+  memory_freed_meanwhile,
+  out_of_memory,
+  port_taken,
+  bad_model_file,
+  bad_option,
+  unsupported,
+  ended,
+};
+
+struct FailureMark {
+  std::string_view text;
+  Cause cause;
+};
+/// The first line that matches is the root cause, the ones after it its consequences; but `ended` only stands in for
+/// one.
+constexpr std::array kFailureMarks{
+    FailureMark{"on startup is less than desired", Cause::not_enough_free},
+    FailureMark{"To serve at least one request with the model", Cause::pool_too_small},
+    FailureMark{"No available memory for the cache blocks", Cause::no_room_for_cache},
+    FailureMark{"Cannot auto-fit max_model_len", Cause::no_room_for_cache},
+    FailureMark{"Error in memory profiling", Cause::memory_freed_meanwhile},
+    FailureMark{"not enough GPU memory", Cause::out_of_memory},
+    FailureMark{"CUDA out of memory", Cause::out_of_memory},
+    FailureMark{"CUDA Error: out of memory", Cause::out_of_memory},
+    FailureMark{"DefaultCPUAllocator: not enough memory", Cause::out_of_memory},
+    FailureMark{"Address already in use", Cause::port_taken},
+    FailureMark{"address already in use", Cause::port_taken},
+    FailureMark{"error: unrecognized arguments", Cause::bad_option},
+    FailureMark{"error: argument", Cause::bad_option},
+    FailureMark{"validation error for", Cause::bad_option},
+    FailureMark{"page size is not divisible", Cause::unsupported},
+    FailureMark{"Model architectures [", Cause::unsupported},
+    FailureMark{"Cannot find any model weights", Cause::bad_model_file},
+    FailureMark{"SafetensorError", Cause::bad_model_file},
+    FailureMark{"Can't load the configuration of", Cause::bad_model_file},
+    FailureMark{"Invalid repository ID or local directory", Cause::bad_model_file},
+    FailureMark{"Engine core initialization failed", Cause::ended},
+    FailureMark{"EngineCore failed to start", Cause::ended},
+    FailureMark{"WorkerProc failed to start", Cause::ended},
+    FailureMark{"EngineCore encountered a fatal error", Cause::ended},
+};
+
+/// "[(EngineCore pid=7) ]ERROR 11-30 02:10:11 [core.py:1] ValueError: message" -> "message", safe to show.
+std::string quoted(std::string_view line, std::string_view mark) {
+  constexpr std::size_t kLongest = 300;
+  const auto at = line.find(mark);
+  const auto bracket = line.substr(0, at).rfind("] ");
+  const auto begin = bracket == std::string_view::npos ? 0 : bracket + 2;
+  return mask_text(printable(line.substr(begin, kLongest)));
+}
+
+/// "(62.3/121.69 GiB)" behind `text`: what is free of what there is.
+std::string free_of(std::string_view line, std::string_view text) {
+  const auto at = line.find(text);
+  const auto open = at == std::string_view::npos ? at : line.find('(', at);
+  const auto close = open == std::string_view::npos ? open : line.find(')', open);
+  if (close == std::string_view::npos) return {};
+  const auto inside = line.substr(open + 1, close - open - 1);
+  const auto slash = inside.find('/');
+  if (slash == std::string_view::npos) return {};
+  return printable(fmt::format("{} of {}", inside.substr(0, slash), inside.substr(slash + 1)));
+}
+
+FailureReason explain(Cause cause, std::string_view line, std::string_view mark, std::string_view phase) {
+  switch (cause) {
+    case Cause::not_enough_free: {
+      const auto free = free_of(line, "Free memory on device");
+      const auto utilization = number_after(line, "desired GPU memory utilization (");
+      auto message = free.empty() ? std::string{"vLLM found less memory free than it was to use"}
+                                  : fmt::format("vLLM found {} free, less than it was to use", free);
+      if (utilization) message += fmt::format(" (gpu_memory_utilization {})", *utilization);
+      return {"not_enough_free", std::move(message),
+              "something else took memory while it started: see `dgxmm processes`, then start it again"};
+    }
+    case Cause::pool_too_small: {
+      const auto length = number_after(line, "max seq len (");
+      const auto needed = number_after(line, "), (");
+      const auto there = number_after(line, "available KV cache memory (");
+      const auto longest = number_after(line, "estimated maximum model length is");
+      if (!length || !needed || !there) break;
+      auto message = fmt::format("one request of {:.0f} tokens needs {} GiB of KV cache, {} GiB are there", *length,
+                                 *needed, *there);
+      auto hint = longest ? fmt::format("set max_model_len to at most {:.0f}, or kv_tokens to more", *longest)
+                          : std::string{"set a smaller max_model_len, or more kv_tokens"};
+      return {"kv_cache_too_small", std::move(message), std::move(hint)};
+    }
+    case Cause::no_room_for_cache:
+      return {"kv_cache_too_small", "vLLM had no memory left for its KV cache",
+              "ask for less (max_num_batched_tokens, max_num_seqs), or free memory first"};
+    case Cause::memory_freed_meanwhile:
+      return {"memory_moved", "another program gave memory back while vLLM measured its own, which it does not bear",
+              "start it again, with nothing else starting or ending beside it"};
+    case Cause::out_of_memory:
+      return {"out_of_memory", fmt::format("vLLM ran out of memory while {}: {}", phase, quoted(line, mark)),
+              "ask for less (max_model_len, max_num_seqs, max_num_batched_tokens, fp8 KV) or stop something"};
+    case Cause::port_taken:
+      return {"port_taken", "another program uses the port",
+              "choose another port, or leave it open and a free one is taken"};
+    case Cause::bad_model_file:
+      return {"bad_model_file", fmt::format("vLLM cannot use the model's files: {}", quoted(line, mark)),
+              "check that the folder is complete and readable"};
+    case Cause::bad_option:
+      return {"bad_option", fmt::format("vLLM refused an option: {}", quoted(line, mark)),
+              "change the setting that it names"};
+    case Cause::unsupported:
+      return {"bad_model_file", fmt::format("this vLLM cannot serve the model: {}", quoted(line, mark)),
+              "a newer vLLM may; its release notes name the models"};
+    case Cause::ended: break;
+  }
+  return {"engine_died", fmt::format("vLLM ended while {}", phase), "the last lines of its log say why"};
+}
+
 class VllmLogReader final : public LogReader {
  public:
-  void read_line(std::string_view) override {}
-  [[nodiscard]] Progress progress() const override { return {"starting"}; }
-  [[nodiscard]] std::optional<EngineAccounting> accounting() const override { return std::nullopt; }
-  [[nodiscard]] std::optional<FailureReason> failure() const override { return std::nullopt; }
+  void read_line(std::string_view line) override {
+    constexpr std::size_t kLongestLine = 4096;
+    line = line.substr(0, kLongestLine);
+    for (const auto& mark : kPhaseMarks) {
+      if (line.find(mark.text) != std::string_view::npos) phase_ = std::max(phase_, mark.phase);
+    }
+    on_host_ = on_host_ || line.find("[cpu_worker.py") != std::string_view::npos ||
+               line.find("[cpu_model_runner.py") != std::string_view::npos ||
+               line.find("detected platform cpu") != std::string_view::npos;
+    read_sizes(line);
+    read_failure(line);
+  }
+
+  [[nodiscard]] Progress progress() const override { return {std::string{name_of(phase_)}}; }
+
+  [[nodiscard]] std::optional<EngineAccounting> accounting() const override {
+    if (!weights_) return std::nullopt;
+    EngineAccounting sum;
+    sum.weights = weights_;
+    sum.kv = kv_;
+    if (activations_ || graphs_) sum.compute = activations_.value_or(Bytes{}) + graphs_.value_or(Bytes{});
+    const auto all = *weights_ + kv_.value_or(Bytes{}) + sum.compute.value_or(Bytes{});
+    (on_host_ ? sum.host : sum.device) = all;
+    return sum;
+  }
+
+  [[nodiscard]] std::optional<FailureReason> failure() const override { return failure_; }
+
+ private:
+  static void take(std::optional<Bytes>& value, std::optional<Bytes> read) {
+    if (read) value = read;
+  }
+
+  void read_sizes(std::string_view line) {
+    take(weights_, gib_after(line, "Model loading took"));
+    take(weights_, gib_after(line, "Loading model weights took"));
+    take(kv_, gib_after(line, "Available KV cache memory:"));
+    if (line.find("memory for KV Cache") != std::string_view::npos) take(kv_, gib_after(line, ", reserved"));
+    take(kv_, gib_after(line, "Current kv cache memory in use is"));
+    // The line that sums up a start names its parts with the figure in front: "3.86 GiB for peak activation".
+    if (const auto peak = figure_before(line, " GiB for peak activation")) activations_ = peak;
+    take(graphs_, gib_after(line, "CUDA graph pool memory:"));
+    if (line.find("Graph capturing finished") != std::string_view::npos) take(graphs_, gib_after(line, "secs, took"));
+  }
+
+  static std::optional<Bytes> figure_before(std::string_view line, std::string_view text) {
+    const auto at = line.find(text);
+    if (at == std::string_view::npos) return std::nullopt;
+    const auto begin = line.substr(0, at).find_last_not_of("0123456789.-");
+    return gib_after(line.substr(begin == std::string_view::npos ? 0 : begin + 1), "");
+  }
+
+  void read_failure(std::string_view line) {
+    if (failure_ && !failure_is_vague_) return;
+    for (const auto& mark : kFailureMarks) {
+      if (line.find(mark.text) == std::string_view::npos) continue;
+      if (failure_ && mark.cause == Cause::ended) return;
+      failure_ = explain(mark.cause, line, mark.text, name_of(phase_));
+      failure_is_vague_ = mark.cause == Cause::ended;
+      return;
+    }
+  }
+
+  Phase phase_ = Phase::starting;
+  bool on_host_ = false;
+  std::optional<Bytes> weights_, kv_, activations_, graphs_;
+  std::optional<FailureReason> failure_;
+  bool failure_is_vague_ = false;
 };
 
 /// What is off, or left to the model, by default.
@@ -49,6 +296,13 @@ void add_optional(const VllmConfig& config, std::vector<std::string>& arguments)
 
 }  // namespace
 
+double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes mem_available) {
+  const auto most = std::max(mem_available - gib(1), Bytes{});
+  const auto wanted = std::min(reserved, most);
+  const auto hundredths = mem_total > Bytes{} ? wanted.count() / (mem_total.count() / 100 + 1) : 0;
+  return static_cast<double>(std::clamp<std::int64_t>(hundredths, 1, 99)) / 100;
+}
+
 Command make_vllm_command(const LaunchSpec& spec) {
   const auto& config = std::get<VllmConfig>(spec.config);
   Command command;
@@ -72,8 +326,24 @@ Command make_vllm_command(const LaunchSpec& spec) {
       "--kv-cache-dtype",
       config.kv_cache_dtype,
   };
+  if (spec.kv_cache) {
+    command.arguments.emplace_back("--kv-cache-memory-bytes");
+    command.arguments.push_back(std::to_string(spec.kv_cache->count()));
+  }
+  if (spec.gpu_memory_utilization) {
+    command.arguments.emplace_back("--gpu-memory-utilization");
+    command.arguments.push_back(fmt::format("{:.2f}", *spec.gpu_memory_utilization));
+  }
   if (config.enforce_eager) command.arguments.emplace_back("--enforce-eager");
   add_optional(config, command.arguments);
+  command.environment = {
+      // On GB10 it has been off by 100 GiB in both directions (vLLM issues 44740, 53013); graphs are in the
+      // reservation.
+      {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "0"},
+      {"VLLM_NO_USAGE_STATS", "1"},
+      {"HF_HUB_OFFLINE", "1"},  // the model is a folder on this disk
+      {"TRANSFORMERS_OFFLINE", "1"},
+  };
   return command;
 }
 

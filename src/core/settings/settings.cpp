@@ -39,6 +39,7 @@ constexpr std::array kDefinitions{
                "llama.cpp: bound of the prompt cache when a deployment sets none (MiB; llama-server's own: 8192)"},
     Definition{"llama_server", Kind::text, "llama-server", 0, 0, false,
                "the llama-server program: a path, or a name on the PATH"},
+    Definition{"vllm", Kind::text, "vllm", 0, 0, false, "the vllm program: a path, or a name on the PATH"},
     Definition{"model_folders", Kind::list, "", 0, 0, false, "folders searched for models"},
     Definition{
         "hugging_face_cache", Kind::text, "auto", 0, 0, false,
@@ -56,6 +57,8 @@ constexpr std::array kDefinitions{
                "seconds between SIGTERM and SIGKILL when an engine is stopped"},
     Definition{"ready_timeout_s", Kind::number, "600", 1, kMaxSeconds, false,
                "seconds that a start may take at least; large models get 10 s per GiB"},
+    Definition{"start_floor_gib", Kind::number, "4", 0, kMaxGib, false,
+               "a start is ended when less than this is left on the host, or will be within two seconds (GiB)"},
     Definition{"engine_log_mib", Kind::integer, "8", 1, 4096, false, "size at which an engine's log is trimmed (MiB)"},
     Definition{"log_level", Kind::text, "info", 0, 0, false, "debug, info, warning or error"},
 };
@@ -75,6 +78,7 @@ Member member_of(std::string_view name) {
       {"llamacpp_runtime_fixed_gib", &Settings::llamacpp_runtime_fixed_gib},
       {"llamacpp_cache_ram_mib", &Settings::llamacpp_cache_ram_mib},
       {"llama_server", &Settings::llama_server},
+      {"vllm", &Settings::vllm},
       {"model_folders", &Settings::model_folders},
       {"hugging_face_cache", &Settings::hugging_face_cache},
       {"catalog_rescan_s", &Settings::catalog_rescan_s},
@@ -83,6 +87,7 @@ Member member_of(std::string_view name) {
       {"state_dir", &Settings::state_dir},
       {"stop_grace_s", &Settings::stop_grace_s},
       {"ready_timeout_s", &Settings::ready_timeout_s},
+      {"start_floor_gib", &Settings::start_floor_gib},
       {"engine_log_mib", &Settings::engine_log_mib},
       {"log_level", &Settings::log_level},
   };

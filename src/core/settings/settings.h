@@ -27,6 +27,7 @@ struct Settings {
   double llamacpp_runtime_fixed_gib = 0.5;
   std::int64_t llamacpp_cache_ram_mib = 1024;
   std::string llama_server = "llama-server";
+  std::string vllm = "vllm";
   std::vector<std::string> model_folders;
   std::string hugging_face_cache = "auto";
   double catalog_rescan_s = 60;
@@ -35,6 +36,7 @@ struct Settings {
   std::string state_dir;
   double stop_grace_s = 10;
   double ready_timeout_s = 600;
+  double start_floor_gib = 4;
   std::int64_t engine_log_mib = 8;
   std::string log_level = "info";
 

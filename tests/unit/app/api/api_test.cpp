@@ -100,18 +100,6 @@ TEST(Api, ModelThatCannotBeUsedIsNotAFaultOfTheRequestsForm) {
   EXPECT_EQ(member(response, "code"), "model_not_supported");
 }
 
-TEST(Api, VllmCanBeEstimatedButNotDeployedYet) {
-  World world;
-  auto model = small_model("/models/hf");
-  model.format = model::Format::safetensors;
-  world.models.models["/models/hf"] = model;
-  Daemon daemon{world};
-  EXPECT_EQ(daemon.request("POST", "/api/v1/fit", R"({"model": "/models/hf"})").status, 200);
-  const auto response = daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/hf"})");
-  EXPECT_EQ(response.status, 501);
-  EXPECT_TRUE(daemon.service->table.all().empty());
-}
-
 TEST(Api, BodyLimitHoldsForEveryRoute) {
   World world;
   Daemon daemon{world};

@@ -173,16 +173,6 @@ void expect_untouched(Daemon& daemon, DeploymentId first) {
   EXPECT_TRUE(daemon.tcp_ports.held.empty());
 }
 
-TEST_F(Operations, P11_NothingIsStoppedForAnEngineThatCannotBeStarted) {
-  auto folder = small_model("/models/folder");
-  folder.format = model::Format::safetensors;
-  world.models.models["/models/folder"] = folder;
-  const auto set = plan_set(R"("model": "/models/folder", "context": 4096)");
-  const auto response = apply(set, stop_first());
-  EXPECT_EQ(member(response, "code"), "engine_not_supported_yet") << response.body;
-  expect_untouched(daemon, first);
-}
-
 TEST_F(Operations, P11_NothingIsStoppedForANameThatAnotherDeploymentHas) {
   world.host.held_by_others = gib(30);
   const auto other = daemon.deploy_ready(R"("model": "/models/a.gguf", "name": "other", "ctx_size": 512)");

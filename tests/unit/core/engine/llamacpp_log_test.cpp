@@ -327,13 +327,5 @@ TEST(LlamaCppFailure, WhatItQuotesIsSafeToShow) {
   EXPECT_LT(failure.message.size(), 2000U);
 }
 
-TEST(VllmLog, KnowsNothingYet) {
-  const auto reader = make_log_reader(EngineKind::vllm);
-  reader->read_line("ValueError: No available memory for the cache blocks");
-  EXPECT_EQ(reader->progress(), Progress{"starting"});
-  EXPECT_FALSE(reader->accounting());
-  EXPECT_FALSE(reader->failure());
-}
-
 }  // namespace
 }  // namespace dgxmm::engine
