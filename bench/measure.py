@@ -105,6 +105,27 @@ def refresh_figures(folder, processes, refreshes):
             yield Figure(what, 2, "ms", statistics.median(samples), spread(samples, "ms"))
 
 
+# --- the catalog ------------------------------------------------------------------------------------------------------
+
+
+def scan_figures(folder, temporary, models, runs):
+    program = folder / "bench" / "scan_models"
+    place = temporary / "models"
+    place.mkdir()
+    done = subprocess.run([program, str(models), str(runs), place], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"measure.py: {program}: {done.stderr}")
+    result = json.loads(done.stdout)
+    cold, again = result["cold_ms"], result["again_ms"]
+    processor = statistics.median(result["cold_processor_ms"])
+    what = f"scan of {models:,} models: a tenth with 150k tokens, most with 32k, a fifth in safetensors"
+    yield Figure(what, 1000, "ms", statistics.median(cold), f"{spread(cold, 'ms')}; processor {digits(processor)} ms")
+    yield Figure("the same again, nothing changed", 250, "ms", statistics.median(again), spread(again, "ms"))
+    header_mib, peak_mib = (result[key] / 1024 / 1024 for key in ("header_bytes", "parse_peak_bytes"))
+    yield Figure("memory to read a header of 150k tokens", round(2 * header_mib, 1), "MiB", peak_mib,
+                 f"most that was allocated at once; the header has {header_mib:.3g} MiB, the limit is twice that")
+
+
 # --- the daemon -------------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +279,7 @@ def main():
             figures.append(fit_figure("`fit`, 49k vocabulary", 10, program, model, offline, options.runs))
             figures.append(fit_figure("`fit`, 150k vocabulary", 20, program, large, offline, options.runs))
         figures.extend(refresh_figures(folder, processes=300, refreshes=1000))
+        figures.extend(scan_figures(folder, temporary, models=2000, runs=10))
         figures.extend(daemon_figures(program, environment, temporary, model, options))
     text = report(figures, list(micro_rows(folder)), folder, load)
     options.output.write_text(text)

@@ -75,7 +75,7 @@ model::Digest stamp_of(const Candidate& candidate) {
 
 Result<model::ModelDescription> describe(const Candidate& candidate, bool& companion) {
   if (!candidate.set) return describe_safetensors_folder(candidate.path);
-  const auto reading = read_gguf_set(candidate.path, *candidate.set);
+  const auto reading = read_gguf_set(candidate.path, *candidate.set, model::DigestOf::nothing);
   if (!reading) return fail(reading.error());
   companion = reading->companion();
   return model::describe_gguf(candidate.path.string(), candidate.set->stem, reading->parts);

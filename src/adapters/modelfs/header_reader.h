@@ -11,7 +11,8 @@ namespace dgxmm::modelfs {
 
 /// Reads the header of a GGUF file and nothing of its tensors. Errors: `model_not_found`, `model_incomplete`,
 /// `bad_model_file`, `model_not_supported`.
-Result<model::GgufPart> read_gguf_file(const std::filesystem::path& path);
+Result<model::GgufPart> read_gguf_file(const std::filesystem::path& path,
+                                       model::DigestOf digest_of = model::DigestOf::header);
 
 /// The same for a safetensors file.
 Result<model::SafetensorsPart> read_safetensors_file(const std::filesystem::path& path);

@@ -105,10 +105,11 @@ static_assert(kGgmlTypes.size() == kFirstUnknownType);
 /// zeros, so that a sequence of reads is checked once.
 class Cursor {
  public:
-  Cursor(std::string_view file, std::uint64_t file_size, const ReadAt& read)
+  Cursor(std::string_view file, std::uint64_t file_size, const ReadAt& read, DigestOf digest_of)
       : file_(file),
         file_size_(file_size),
         read_(read),
+        digest_of_(digest_of),
         buffer_(std::make_unique_for_overwrite<std::byte[]>(kBuffer)) {}
 
   [[nodiscard]] bool ok() const { return !error_; }
@@ -118,6 +119,7 @@ class Cursor {
 
   /// Of all bytes up to the position.
   [[nodiscard]] Digest digest() const {
+    if (digest_of_ == DigestOf::nothing) return {};
     auto hasher = hasher_;
     hasher.add_piece({buffer_.get(), at_});
     hasher.add(position());
@@ -177,7 +179,15 @@ class Cursor {
 
   /// A text array has no length in bytes: every element is looked at, and none is copied.
   void skip_texts(std::uint64_t count) {
-    for (std::uint64_t i = 0; i < count && !error_; ++i) {
+    while (count > 0 && !error_) {
+      // Those that lie in the buffer whole, as nearly all of a vocabulary's 150k do, without a question to the file.
+      for (std::uint64_t length = 0; count > 0 && buffered() >= sizeof length; --count) {
+        std::memcpy(&length, buffer_.get() + at_, sizeof length);
+        if (length > buffered() - sizeof length) break;
+        at_ += sizeof length + length;
+      }
+      if (count == 0) return;
+      --count;
       const auto length = number<std::uint64_t>();
       if (length > kMaxText) return malformed(fmt::format("a text of {} bytes", length));
       skip(length);
@@ -201,7 +211,7 @@ class Cursor {
     }
     // What was read goes into the digest, in whole words, and makes room.
     const auto done = at_ - at_ % sizeof(std::uint64_t);
-    hasher_.add_piece({buffer_.get(), done});
+    if (digest_of_ == DigestOf::header) hasher_.add_piece({buffer_.get(), done});
     std::memmove(buffer_.get(), buffer_.get() + done, filled_ - done);
     base_ += done;
     at_ -= done;
@@ -225,6 +235,7 @@ class Cursor {
   std::string_view file_;
   std::uint64_t file_size_;
   const ReadAt& read_;
+  DigestOf digest_of_;
   std::unique_ptr<std::byte[]> buffer_;
   std::uint64_t base_ = 0;  ///< of the buffer in the file; a multiple of 8
   std::size_t at_ = 0;
@@ -486,8 +497,8 @@ const GgufArray* GgufHeader::array(std::string_view key) const {
   return found == values.end() ? nullptr : std::get_if<GgufArray>(&found->second);
 }
 
-Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read) {
-  Cursor cursor{file, file_size, read};
+Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read, DigestOf digest_of) {
+  Cursor cursor{file, file_size, read, digest_of};
   GgufHeader header;
   header.version = read_version(cursor);
   const auto tensor_count = cursor.number<std::uint64_t>();

@@ -57,7 +57,7 @@ struct GgufHeader {
   std::uint32_t version = 0;
   std::map<std::string, GgufValue, std::less<>> values;
   std::vector<GgufTensor> tensors;
-  Digest digest;  ///< of the header's bytes
+  Digest digest;  ///< of the header's bytes; zeros when it was not asked for
 
   /// The value, when the key is there and has that type.
   [[nodiscard]] const std::string* text(std::string_view key) const;
@@ -65,10 +65,14 @@ struct GgufHeader {
   [[nodiscard]] const GgufArray* array(std::string_view key) const;
 };
 
+/// Whether the header's digest is computed: it takes half of the time, and only a fingerprint needs it.
+enum class DigestOf : std::uint8_t { header, nothing };
+
 /// Reads the header of a file of `file_size` bytes, piece by piece and no further. `file` is used in messages only.
 /// Never allocates more than the bytes that it has read justify, whatever the counts in the file claim.
 /// Errors: `bad_model_file`, `model_incomplete` (the file ends before its tensors do), `model_not_supported` (a version
 /// or byte order that llama.cpp refuses here), and those of `read`.
-Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read);
+Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read,
+                              DigestOf digest_of = DigestOf::header);
 
 }  // namespace dgxmm::model

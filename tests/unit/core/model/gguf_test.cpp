@@ -58,6 +58,20 @@ TEST(Gguf, ReadsEveryScalarTypeAsWhatItIs) {
   EXPECT_EQ(header->integer("absent"), std::nullopt);
 }
 
+TEST(Gguf, WithoutItsDigestAHeaderReadsTheSame) {
+  const auto writer = testing::dense_gguf({.n_vocab = 40'000});  // longer than what is read at a time
+  const auto header = writer.header();
+  const auto whole = parse_gguf("m.gguf", writer.file_size(), testing::reader_of(header));
+  const auto quick = parse_gguf("m.gguf", writer.file_size(), testing::reader_of(header), DigestOf::nothing);
+  ASSERT_TRUE(whole && quick) << message(whole) << message(quick);
+  EXPECT_EQ(quick->digest, Digest{});
+  EXPECT_NE(whole->digest, Digest{});
+  ASSERT_EQ(quick->tensors.size(), whole->tensors.size());
+  EXPECT_EQ(quick->tensors.back().bytes, whole->tensors.back().bytes);
+  EXPECT_EQ(quick->array("tokenizer.ggml.tokens")->count, 40'000U);
+  EXPECT_EQ(quick->values.size(), whole->values.size());
+}
+
 TEST(Gguf, AnUnsignedNumberAbove63BitsIsNotReadAsASize) {
   GgufWriter w;
   w.key_u64("huge", UINT64_MAX);
