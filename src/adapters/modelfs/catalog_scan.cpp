@@ -12,6 +12,7 @@
 #include <atomic>
 #include <exception>
 #include <filesystem>
+#include <malloc.h>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -378,7 +379,10 @@ model::Catalog scan_folders(const std::vector<model::SearchedFolder>& folders, F
   Walk walk;
   for (const auto& folder : folders) walk.root(folder);
   walk.read(memory);
-  return walk.take();
+  auto catalog = walk.take();
+  // What reading headers took on several threads would stay with each of them.
+  ::malloc_trim(0);
+  return catalog;
 }
 
 }  // namespace dgxmm::modelfs
