@@ -47,6 +47,17 @@ TEST(VllmLog, ARealPoolThatIsTooSmallIsOneSentenceWithTheFix) {
   EXPECT_THAT(failure.hint, HasSubstr("max_model_len to at most 128"));
 }
 
+TEST(VllmLog, RealFailuresAreOneSentenceEach) {
+  const auto truncated = failure_of(recording("vllm-0.32.0-cpu-truncated-file.log"));
+  EXPECT_EQ(truncated.code, "bad_model_file");
+  EXPECT_THAT(truncated.message, HasSubstr("file not fully covered"));
+  const auto unknown = failure_of(recording("vllm-0.32.0-cpu-unknown-architecture.log"));
+  EXPECT_EQ(unknown.code, "bad_model_file");
+  EXPECT_THAT(unknown.message, HasSubstr("model type `neverseen`"));
+  EXPECT_THAT(unknown.hint, HasSubstr("newer vLLM"));
+  EXPECT_EQ(failure_of(recording("vllm-0.32.0-cpu-port-taken.log")).code, "port_taken");
+}
+
 TEST(VllmLog, ProgressFollowsTheStartAndNeverGoesBack) {
   const auto reader = make_log_reader(EngineKind::vllm);
   const auto after = [&](std::string_view line) {
