@@ -95,6 +95,13 @@ Result<model::HfConfig> read_config(const fs::path& folder, model::Hasher& hashe
   auto config = by_mistral ? model::parse_mistral_params(config_path.string(), *config_text)
                            : model::parse_hf_config(config_path.string(), *config_text);
   if (!config) return config;
+  const auto preprocessor_path = folder / "preprocessor_config.json";
+  if (!config->encoders.empty() && is_there(preprocessor_path)) {
+    const auto text = read_whole_file(preprocessor_path, kMaxConfigBytes);
+    if (!text) return fail(text.error());
+    const auto read = model::read_preprocessor_config(*config, preprocessor_path.string(), *text);
+    if (!read) return fail(read.error());
+  }
   const auto quantization_path = folder / "hf_quant_config.json";
   if (!is_there(quantization_path)) return config;
   const auto text = read_whole_file(quantization_path, kMaxConfigBytes);

@@ -46,6 +46,10 @@ Result<HfConfig> parse_mistral_params(std::string_view file, std::string_view te
 /// `quantization_config`: with one, this does nothing. Errors: `bad_model_file`.
 Result<void> read_hf_quant_config(HfConfig& config, std::string_view file, std::string_view text);
 
+/// Takes over the largest picture of preprocessor_config.json, in pixels, for encoders that take any size. Errors:
+/// `bad_model_file` for what is no JSON object; a figure that is not understood leaves the bound that the class has.
+Result<void> read_preprocessor_config(HfConfig& config, std::string_view file, std::string_view text);
+
 /// One weight file that is loaded, with its header.
 struct SafetensorsPart {
   std::string path;

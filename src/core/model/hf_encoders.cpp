@@ -1,7 +1,10 @@
 // What a model sees or hears with: encoders of config.json.
+#include "base/json_codec.h"
+#include "base/masking.h"
 #include "core/model/hf_layers.h"
 
 #include <boost/json.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -104,6 +107,7 @@ std::optional<Encoder> vision_encoder(const bj::object& whole, const bj::object&
   constexpr std::int64_t kMostTokens = 16'384;
   encoder.item_tokens = kMostTokens;
   encoder.item_patches = kMostTokens * side * side;
+  encoder.token_pixels = patch.value_or(0) * patch.value_or(0) * side * side;
   return encoder;
 }
 
@@ -144,6 +148,27 @@ std::vector<Encoder> read_hf_encoders(const HfReader& read, HfFamily family, std
     if (const auto encoder = sound_encoder(*sound, true, "audio_config", missing)) encoders.push_back(*encoder);
   }
   return encoders;
+}
+
+Result<void> read_preprocessor_config(HfConfig& config, std::string_view file, std::string_view text) {
+  const auto document = json::parse(without_infinities(text));
+  const auto* object = document ? document->if_object() : nullptr;
+  if (object == nullptr) {
+    return fail("bad_model_file",
+                fmt::format("{}: {}", printable(file), document ? "expected an object" : document.error().message),
+                "download it again", std::string{file});
+  }
+  constexpr std::int64_t kMostPixels = std::int64_t{1} << 32;
+  auto pixels = count(*object, {"max_pixels"}, kMostPixels);
+  const auto* size = member(*object, "size");
+  if (!pixels && size != nullptr) pixels = count(*size, {"max_pixels", "longest_edge"}, kMostPixels);
+  for (auto& encoder : config.encoders) {
+    if (encoder.token_pixels == 0 || pixels.value_or(0) < encoder.token_pixels) continue;
+    const auto patches_of_token = encoder.item_patches / encoder.item_tokens;
+    encoder.item_tokens = std::min(*pixels / encoder.token_pixels, kMostPatches / patches_of_token);
+    encoder.item_patches = encoder.item_tokens * patches_of_token;
+  }
+  return {};
 }
 
 }  // namespace dgxmm::model

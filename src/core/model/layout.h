@@ -85,6 +85,7 @@ struct Encoder {
   std::int64_t width = 0;         ///< of one patch on its way through the encoder, in elements
   std::int64_t item_patches = 0;  ///< of the largest picture, or of one piece of sound
   std::int64_t item_tokens = 0;   ///< that this item becomes
+  std::int64_t token_pixels = 0;  ///< of a token, where pictures of any size are taken; else 0
 
   friend bool operator==(const Encoder&, const Encoder&) = default;
 };

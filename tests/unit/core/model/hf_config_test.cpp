@@ -577,13 +577,35 @@ TEST(HfConfig, E5_EncodersAreReadInTheWaysOfTheirFamilies) {
                         "vision_config":{"hidden_size":1024,"image_size":336,"patch_size":14})"),
             (List{{.input = "pictures", .width = 1024, .item_patches = 5 * 576, .item_tokens = 5 * 576}}));
   // Any size: Qwen2-VL names its width differently, Qwen3-VL says how many patches it merges.
-  EXPECT_EQ(encoders(R"("vision_config":{"embed_dim":1280,"hidden_size":3584,"spatial_patch_size":14})"),
-            (List{{.input = "pictures", .width = 1280, .item_patches = 65536, .item_tokens = 16384}}));
-  EXPECT_EQ(encoders(R"("vision_config":{"hidden_size":1152,"image_size":336,"patch_size":16,"temporal_patch_size":2,
+  EXPECT_EQ(
+      encoders(R"("vision_config":{"embed_dim":1280,"hidden_size":3584,"spatial_patch_size":14})"),
+      (List{{.input = "pictures", .width = 1280, .item_patches = 65536, .item_tokens = 16384, .token_pixels = 784}}));
+  EXPECT_EQ(
+      encoders(R"("vision_config":{"hidden_size":1152,"image_size":336,"patch_size":16,"temporal_patch_size":2,
                         "spatial_merge_size":2})"),
-            (List{{.input = "pictures", .width = 1152, .item_patches = 65536, .item_tokens = 16384}}));
+      (List{{.input = "pictures", .width = 1152, .item_patches = 65536, .item_tokens = 16384, .token_pixels = 1024}}));
   EXPECT_EQ(encoders(R"("audio_config":{"d_model":1280,"max_source_positions":1500})"),
             (List{{.input = "sound", .width = 1280, .item_patches = 1500, .item_tokens = 375}}));
+}
+
+TEST(HfConfig, E5_ThePreprocessorBoundsThePicturesOfAnySize) {
+  const auto largest = [](const std::string& text) {
+    auto config = with(R"("vision_config":{"hidden_size":1280,"patch_size":14,"temporal_patch_size":2})");
+    EXPECT_TRUE(read_preprocessor_config(*config, "m/preprocessor_config.json", text));
+    EXPECT_EQ(config->encoders.at(0).item_patches, 4 * config->encoders.at(0).item_tokens);
+    return config->encoders.at(0).item_tokens;
+  };
+  EXPECT_EQ(largest(R"({"max_pixels":12845056})"), 16384);
+  EXPECT_EQ(largest(R"({"size":{"longest_edge":1003520,"shortest_edge":3136}})"), 1280);
+  for (const auto* text :
+       {"{}", R"({"max_pixels":-1})", R"({"max_pixels":"x"})", R"({"max_pixels":1})", R"({"size":7})"}) {
+    EXPECT_EQ(largest(text), 16384) << text;
+  }
+  auto config = with(R"("vision_config":{"hidden_size":64,"image_size":28,"patch_size":14})");
+  const auto before = config->encoders;
+  EXPECT_TRUE(read_preprocessor_config(*config, "m/preprocessor_config.json", R"({"max_pixels":12845056})"));
+  EXPECT_EQ(config->encoders, before) << "of one size, whatever comes in";
+  EXPECT_EQ(read_preprocessor_config(*config, "m/preprocessor_config.json", "[").error().code, "bad_model_file");
 }
 
 TEST(HfConfig, E9_AnEncoderThatIsNotUnderstoodIsAMissingFieldAndNeverACrash) {
