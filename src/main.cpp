@@ -5,6 +5,7 @@
 #include "adapters/net/asio_event_loop.h"
 #include "adapters/net/http_client.h"
 #include "adapters/net/http_server.h"
+#include "adapters/nvml/nvml_probe.h"
 #include "adapters/process/launch.h"
 #include "adapters/process/log_file.h"
 #include "adapters/process/process_runtime.h"
@@ -20,6 +21,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -27,6 +30,8 @@
 namespace {
 
 using namespace dgxmm;
+
+constexpr std::chrono::seconds kFirstGpuReading{5};
 
 int report(const Error& error) {
   fmt::print(stderr, "error: {}\n", error.message);
@@ -62,6 +67,23 @@ void warn_of_missing_parts(const settings::Settings& settings) {
   }
 }
 
+nvml::NvmlOptions nvml_options(const settings::Settings& settings, bool driver_loaded) {
+  nvml::NvmlOptions options;
+  options.library = settings.nvml_library;
+  // Who names a file says that there is a GPU.
+  options.driver_loaded = driver_loaded || settings.nvml_library.contains('/');
+  const auto interval = std::chrono::milliseconds{static_cast<std::int64_t>(settings.budget_interval_s * 1000)};
+  options.interval = std::min(interval, options.interval);
+  return options;
+}
+
+void report_gpu(const host::GpuReading& gpu) {
+  log::info("host class {}: {}", host::name_of(gpu.host_class), printable(gpu.evidence));
+  if (gpu.no_starts) log::warning("no engine can be started here: {}", printable(gpu.no_starts->message));
+  if (!gpu.unavailable.empty()) log::warning("{}", printable(gpu.unavailable));  // B7
+  for (const auto& warning : gpu.warnings) log::warning("{}", printable(warning));
+}
+
 int serve(settings::Settings settings, const api::BuildInfo& build) {
   log::set_level(parse_level(settings.log_level));
   system::allow_many_descriptors();
@@ -86,10 +108,10 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   running_loop = &loop;
   SystemClock clock;
   host::ProcHostProbe probe;
+  nvml::NvmlProbe gpu{nvml_options(settings, probe.has_nvidia_driver()), clock};
   modelfs::FileSystemModels models;
   modelfs::InotifyWatch folder_watch{loop.context()};
   process::ProcessRuntimeOptions options;
-  options.gpu_possible = probe.has_nvidia_driver();
   options.owned_prefix = instance_prefix(settings.state_dir);
   process::ProcessRuntime runtime{loop.context(), options};
   const auto waits_end = loop.on_stop([&runtime] { runtime.end_waits(); });
@@ -98,6 +120,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   system::HeldTcpPorts tcp_ports;
   service::Service service{
       {.host = probe,
+       .gpu = gpu,
        .model_files = models,
        .folder_watch = folder_watch,
        .store = **store,
@@ -111,10 +134,10 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   if (!address) return report(address.error());
   const auto port = server.listen_tcp(address->host == "localhost" ? "127.0.0.1" : address->host, address->port);
   if (!port) return report(port.error());
+  // Loading the driver's state takes seconds on some hosts; one that hangs must not keep the daemon from coming up.
+  gpu.wait_for_first(kFirstGpuReading);
   if (const auto begun = service.begin(); !begun) return report(begun.error());
-  if (options.gpu_possible) {  // B7
-    log::warning("GPU memory of processes is not read yet: the GPU part of every measure is unknown");
-  }
+  report_gpu(gpu.latest());
   warn_of_missing_parts(settings);
   log::info("listening on http://{}:{}", address->host, *port);
   system::notify_ready();

@@ -22,6 +22,16 @@ Answer<dto::Budget> ask(Context& context) {
   return std::move(*budget);
 }
 
+/// Not a quantity to add: it is in managed and external already.
+void row_of_gpu(Table& table, const dto::Budget& budget) {
+  std::string how = "of managed and external: what processes hold on the GPU, by NVML";
+  if (budget.gpu_age_s > 5) how += fmt::format(", {} s ago", budget.gpu_age_s);
+  if (!budget.gpu_bytes && budget.gpu_estimate_bytes) {
+    how = fmt::format("about {} by what /proc/meminfo leaves out", format_bytes(*budget.gpu_estimate_bytes));
+  }
+  table.add({"gpu", size_text(budget.gpu_bytes), std::move(how)});
+}
+
 std::string quantities(const dto::Budget& budget, std::size_t width) {
   Table table{{{"QUANTITY"}, {"SIZE", Align::right}, {"HOW", Align::left, 20}}};
   const auto row = [&table](std::string name, Bytes size, std::string how) {
@@ -36,6 +46,7 @@ std::string quantities(const dto::Budget& budget, std::size_t width) {
   row("managed", budget.measured_by_managed_bytes, "measured in the deployments");
   row("ready gap", budget.ready_gap_bytes, "reserved above measured, where ready");
   row("external", budget.external_bytes, "used - managed - ready gap, at least 0");
+  if (budget.host_class != "none" && !budget.host_class.empty()) row_of_gpu(table, budget);
   row("free for new", budget.free_for_new_bytes, "usable - committed - external");
   return table.render(width);
 }
@@ -80,6 +91,10 @@ int run(const BudgetCommand& /*command*/, Context& context) {
                          fmt::format("{} free for new models", format_bytes(budget->free_for_new_bytes)));
   }
   console.out << "\n\n" << quantities(*budget, console.width) << deployments(*budget, console.width);
+  if (!budget->host_class.empty()) {
+    console.out << wrap(printable(fmt::format("host class {}: {}", budget->host_class, budget->host_class_evidence)),
+                        console.width);
+  }
   for (const auto& warning : budget->warnings) {
     console.out << paint(console.colour, Colour::yellow, "warning: " + printable(warning)) << '\n';
   }

@@ -1,3 +1,4 @@
+#include "base/masking.h"
 #include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/report.h"
@@ -26,9 +27,18 @@ int run(const ProcessesCommand& /*command*/, Context& context) {
     unknown = unknown || !process.rss_bytes || !process.gpu_bytes;
     table.add({fmt::format("{}", process.pid), process.user, format_bytes(process.held_bytes),
                size_text(process.rss_bytes), size_text(process.gpu_bytes), process.container, process.command});
+    if (process.orphan) table.add_note("holds GPU memory for nobody: what started it has ended");
   }
   context.console.out << table.render(context.console.width);
-  context.console.out << wrap(measured_footnote(false, false, unknown), context.console.width);
+  auto& console = context.console;
+  console.out << wrap(measured_footnote(false, false, unknown), console.width);
+  if (const auto& rest = processes->unattributed_bytes; rest && *rest >= Bytes{}) {
+    console.out << wrap(fmt::format("{} more are used by the kernel and its drivers", format_bytes(*rest)),
+                        console.width);
+  }
+  for (const auto& warning : processes->warnings) {
+    console.out << paint(console.colour, Colour::yellow, "warning: " + printable(warning)) << '\n';
+  }
   return kExitOk;
 }
 

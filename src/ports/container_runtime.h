@@ -79,7 +79,8 @@ class ContainerRuntime {
   /// Errors: `still_running` (stuck in the kernel), `docker_unreachable`, `shutting_down` (it was asked, and the loop
   /// stopped before the end).
   virtual Task<Result<void>> stop(Instance instance, std::chrono::milliseconds grace) = 0;
-  /// B6; parts that cannot be read are absent. Nothing when the instance is gone and holds nothing.
+  /// B6 without its GPU part, which `GpuProbe` knows; parts that cannot be read are absent. Nothing when the instance
+  /// is gone and holds nothing.
   virtual std::optional<memory::Measured> measure(const Instance& instance) = 0;
   /// The pids of the instance, for the process view.
   virtual std::vector<std::int64_t> pids(const Instance& instance) = 0;

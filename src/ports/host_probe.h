@@ -1,5 +1,6 @@
 #pragma once
 #include "base/result.h"
+#include "core/host/gpu.h"
 #include "core/host/readings.h"
 
 #include <string>
@@ -13,9 +14,12 @@ class HostProbe {
   virtual ~HostProbe() = default;
   virtual Result<host::Meminfo> meminfo() = 0;
   virtual host::Pressure pressure() = 0;
-  /// Largest first; processes in `exclude_pids` are left out. Masked.
-  virtual std::vector<host::ProcessRow> processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) = 0;
-  /// An NVIDIA GPU's driver is loaded here: GPU memory exists that only NVML can see.
+  /// At most `limit` rows; processes in `exclude_pids` are left out. Masked.
+  virtual host::ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
+                                      const host::GpuReading& gpu) = 0;
+  /// The rows of these alone; those that have ended are left out.
+  virtual std::vector<host::ProcessRow> rows_of(const std::vector<std::int64_t>& pids, const host::GpuReading& gpu) = 0;
+  /// An NVIDIA GPU's driver is loaded here: engines use it.
   virtual bool has_nvidia_driver() = 0;
 };
 

@@ -85,7 +85,6 @@ class Daemon {
     options.socket = socket;
     options.network = network;
     options.owned_prefix = kPrefix;
-    options.gpu_possible = false;
     options.ping_interval = 100ms;
     options.ping_deadline = 500ms;
     options.longest_retry = 200ms;

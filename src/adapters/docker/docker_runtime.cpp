@@ -574,9 +574,7 @@ std::optional<memory::Measured> DockerRuntime::measure(const Instance& instance)
   const auto memory = group ? groups_.read(*group) : std::nullopt;
   if (!memory) return std::nullopt;
   if (memory->oom_kills) oom_kills_[instance.container_id] = *memory->oom_kills;
-  memory::Measured measured{.anon = memory->anon, .kernel = memory->kernel, .shmem = memory->shmem, .gpu = {}};  // B6
-  if (!options_.gpu_possible) measured.gpu = Bytes{};
-  return measured;
+  return memory::Measured{.anon = memory->anon, .kernel = memory->kernel, .shmem = memory->shmem, .gpu = {}};  // B6
 }
 
 std::vector<std::int64_t> DockerRuntime::pids(const Instance& instance) {

@@ -25,8 +25,6 @@ struct DockerRuntimeOptions {
   std::string socket = "/var/run/docker.sock";
   /// What the name of every instance of this daemon begins with, and the label that tells its containers from others'.
   std::string owned_prefix;
-  /// This host may hold GPU memory that only NVML can see: then the GPU part is unknown, else it is 0 (B7).
-  bool gpu_possible = true;
   Bytes log_limit = mib(8);          ///< of each of the two files that the engine keeps of a container's log
   std::string network;               ///< of the containers; empty: the engine's default
   std::filesystem::path root = "/";  ///< where /proc is looked up

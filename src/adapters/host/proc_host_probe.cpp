@@ -2,14 +2,15 @@
 
 #include "base/files.h"
 #include "base/masking.h"
+#include "base/numbers.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace dgxmm::host {
@@ -19,37 +20,16 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kCommandLimitBytes = 64 * 1024;
 
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number number{};
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (parsed.ec != std::errc{} || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-struct Holder {
-  std::int64_t pid = 0;
-  ProcessMemory memory;
-  Bytes held;
-};
-
-/// Absent: it has just ended, or it is a kernel thread or a zombie, which have no memory of their own.
-std::optional<Holder> read_holder(const fs::path& proc, std::int64_t pid) {
-  const auto status = read_text_file(proc / fmt::format("{}/status", pid));
-  if (!status) return std::nullopt;
-  Holder holder{.pid = pid, .memory = parse_proc_status(*status), .held = {}};
-  if (!holder.memory.rss_anon) return std::nullopt;
-  // Not plain RSS: it has the mapped model file, which is page cache and available.
-  holder.held =
-      *holder.memory.rss_anon + holder.memory.rss_shmem.value_or(Bytes{}) + holder.memory.hugetlb.value_or(Bytes{});
-  return holder;
-}
-
 std::string shown_command(const fs::path& folder) {
   const auto arguments = parse_cmdline(read_text_file(folder / "cmdline", kCommandLimitBytes).value_or(""));
   if (!arguments.empty()) return printable_command(mask_arguments(arguments));
   const auto stat = parse_proc_stat(read_text_file(folder / "stat").value_or(""));
   return stat ? fmt::format("[{}]", printable(stat->comm)) : std::string{};
+}
+
+std::string container_name(const fs::path& folder) {
+  const auto group = parse_proc_cgroup(read_text_file(folder / "cgroup").value_or(""));
+  return group ? container_of(group->path) : std::string{};
 }
 
 }  // namespace
@@ -75,7 +55,7 @@ std::map<std::int64_t, std::string> parse_passwd(std::string_view text) {
     if (!std::getline(fields, name, ':') || !std::getline(fields, password, ':') || !std::getline(fields, uid, ':')) {
       continue;
     }
-    if (const auto number = parse_number<std::int64_t>(uid); number && !name.empty()) {
+    if (const auto number = parse_number(uid); number && !name.empty()) {
       users.try_emplace(*number, printable(name));
     }
   }
@@ -105,36 +85,83 @@ Pressure ProcHostProbe::pressure() {
   return parse_pressure(read_text_file(root_ / "proc/pressure/memory").value_or(""));
 }
 
-std::vector<ProcessRow> ProcHostProbe::processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) {
-  const fs::path proc = root_ / "proc";
+struct ProcHostProbe::Holder {
+  std::int64_t pid = 0;
+  ProcessMemory memory;
+  Bytes held;
+  std::optional<Bytes> gpu;
+  bool orphan = false;
+};
+
+/// Absent: it has just ended, or it is a kernel thread or a zombie, which have no memory of their own; unless the driver
+/// still counts some for it.
+std::optional<ProcHostProbe::Holder> ProcHostProbe::read_holder(std::int64_t pid, const GpuReading& gpu) const {
+  const fs::path folder = root_ / "proc" / std::to_string(pid);
+  const auto status = read_text_file(folder / "status");
+  if (!status) return std::nullopt;
+  const auto* on_gpu = gpu.find(pid);
+  Holder holder;
+  holder.pid = pid;
+  holder.memory = parse_proc_status(*status);
+  if (!holder.memory.rss_anon && on_gpu == nullptr) return std::nullopt;
+  if (gpu.processes) holder.gpu = on_gpu == nullptr ? Bytes{} : on_gpu->used;  // B7
+  // Not plain RSS: it has the mapped model file, which is page cache and available.
+  holder.held = holder.memory.rss_anon.value_or(Bytes{}) + holder.memory.rss_shmem.value_or(Bytes{}) +
+                holder.memory.hugetlb.value_or(Bytes{}) + holder.gpu.value_or(Bytes{});
+  if (on_gpu == nullptr) return holder;
+  const auto stat_of = [&](std::int64_t number) {
+    return parse_proc_stat(read_text_file(root_ / "proc" / std::to_string(number) / "stat").value_or(""));
+  };
+  if (const auto stat = stat_of(pid)) {
+    holder.orphan = lost_its_parent(*stat, stat_of(stat->parent_pid), container_name(folder));
+  }
+  return holder;
+}
+
+std::optional<ProcessRow> ProcHostProbe::row_of(const Holder& holder) const {
+  const fs::path folder = root_ / "proc" / std::to_string(holder.pid);
+  ProcessRow row;
+  row.command = shown_command(folder);
+  if (row.command.empty()) return std::nullopt;  // ended meanwhile
+  row.pid = holder.pid;
+  row.user = user_name(holder.memory.uid);
+  row.held = holder.held;
+  row.rss = holder.memory.rss;
+  row.gpu = holder.gpu;
+  row.orphan = holder.orphan;
+  row.container = container_name(folder);
+  return row;
+}
+
+ProcessList ProcHostProbe::processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
+                                     const GpuReading& gpu) {
+  ProcessList list;
   std::vector<Holder> holders;
   std::error_code ended;
-  for (fs::directory_iterator entry{proc, ended}, end; !ended && entry != end; entry.increment(ended)) {
-    const auto pid = parse_number<std::int64_t>(entry->path().filename().string());
+  for (fs::directory_iterator entry{root_ / "proc", ended}, end; !ended && entry != end; entry.increment(ended)) {
+    const auto pid = parse_number(entry->path().filename().string());
     if (!pid || std::ranges::find(exclude_pids, *pid) != exclude_pids.end()) continue;
-    if (auto holder = read_holder(proc, *pid)) holders.push_back(*holder);
+    auto holder = read_holder(*pid, gpu);
+    if (!holder) continue;
+    list.anon += holder->memory.rss_anon.value_or(Bytes{});
+    holders.push_back(std::move(*holder));
   }
-  std::ranges::sort(
-      holders, [](const Holder& a, const Holder& b) { return a.held != b.held ? a.held > b.held : a.pid < b.pid; });
+  std::ranges::sort(holders, {}, [](const Holder& holder) {
+    return std::tuple{!holder.orphan, -holder.held.count(), holder.pid};
+  });
+  for (const auto& holder : holders) {  // B10
+    if (list.rows.size() == limit) break;
+    if (auto row = row_of(holder)) list.rows.push_back(std::move(*row));
+  }
+  return list;
+}
 
-  std::optional<Bytes> gpu;  // B7
-  if (!has_nvidia_driver()) gpu = Bytes{0};
-  std::vector<ProcessRow> rows;  // B10
-  for (const auto& holder : holders) {
-    if (rows.size() == limit) break;
-    const fs::path folder = proc / std::to_string(holder.pid);
-    ProcessRow row;
-    row.command = shown_command(folder);
-    if (row.command.empty()) continue;  // ended meanwhile
-    row.pid = holder.pid;
-    row.user = user_name(holder.memory.uid);
-    row.held = holder.held;
-    row.rss = holder.memory.rss;
-    row.gpu = gpu;
-    if (const auto group = parse_proc_cgroup(read_text_file(folder / "cgroup").value_or(""))) {
-      row.container = container_of(group->path);
-    }
-    rows.push_back(std::move(row));
+std::vector<ProcessRow> ProcHostProbe::rows_of(const std::vector<std::int64_t>& pids, const GpuReading& gpu) {
+  std::vector<ProcessRow> rows;
+  for (const auto pid : pids) {
+    const auto holder = read_holder(pid, gpu);
+    if (!holder) continue;
+    if (auto row = row_of(*holder)) rows.push_back(std::move(*row));
   }
   return rows;
 }

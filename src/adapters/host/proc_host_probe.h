@@ -25,10 +25,15 @@ class ProcHostProbe final : public ports::HostProbe {
   /// Also `meminfo_unusable` when lxcfs shows a container's limit in place of the host's memory.
   Result<Meminfo> meminfo() override;
   Pressure pressure() override;
-  std::vector<ProcessRow> processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) override;
+  ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
+                        const GpuReading& gpu) override;
+  std::vector<ProcessRow> rows_of(const std::vector<std::int64_t>& pids, const GpuReading& gpu) override;
   bool has_nvidia_driver() override;
 
  private:
+  struct Holder;
+  [[nodiscard]] std::optional<Holder> read_holder(std::int64_t pid, const GpuReading& gpu) const;
+  [[nodiscard]] std::optional<ProcessRow> row_of(const Holder& holder) const;
   [[nodiscard]] std::string user_name(std::optional<std::int64_t> uid) const;
 
   std::filesystem::path root_;

@@ -427,7 +427,6 @@ std::optional<memory::Measured> ProcessRuntime::measure(const ports::Instance& i
   const auto members = pids(instance);
   if (members.empty()) return std::nullopt;
   memory::Measured measured;
-  if (!options_.gpu_possible) measured.gpu = Bytes{};
   if (!instance.cgroup.empty()) {
     const auto memory = cgroups_.read(group_of(instance));
     if (!memory) return std::nullopt;

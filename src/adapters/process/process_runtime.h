@@ -29,8 +29,6 @@ struct ProcessRuntimeOptions {
   std::optional<std::string> cgroup_parent;
   /// What the name of every instance of this daemon begins with. Others on this host belong to other daemons.
   std::string owned_prefix;
-  /// This host may hold GPU memory that only NVML can see: then the GPU part is unknown, else it is 0 (B7).
-  bool gpu_possible = true;
   /// How long a killed process may take to disappear.
   std::chrono::milliseconds kill_limit{30'000};
 };

@@ -9,6 +9,7 @@
 #include "app/dto/fit.h"
 #include "base/masking.h"
 #include "base/numbers.h"
+#include "core/memory/unattributed.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -74,7 +75,13 @@ std::string labels_text(const std::map<std::string, std::string>& labels) {
   return words.empty() ? "no labels" : fmt::format("labels {}", fmt::join(words, " "));
 }
 
-HttpResponse refusal(std::string code, const service::PlanSet& set) {
+/// What ails the GPU while the daemon itself is well (B8).
+std::string gpu_trouble(const host::GpuReading& gpu) {
+  if (!gpu.unavailable.empty()) return gpu.unavailable;
+  return gpu.warnings.empty() ? std::string{} : gpu.warnings.front();
+}
+
+HttpResponse refusal(std::string code, const service::PlanSet& set, const service::HostSnapshot& snapshot) {
   dto::Problem problem_document;
   problem_document.status = 409;
   problem_document.title = code == "plan_changed" ? "The plan no longer holds" : "Does not fit";
@@ -87,8 +94,29 @@ HttpResponse refusal(std::string code, const service::PlanSet& set) {
   } else {
     problem_document.hint = fmt::format("carry out one of the plans: POST /api/v1/plans/{}/PLAN/apply", set.id);
   }
+  for (const auto& orphan : snapshot.orphans) problem_document.hint += "; " + service::orphan_sentence(orphan);  // D1
   problem_document.plans = plans_view(set);
   return problem(std::move(problem_document));
+}
+
+/// Nothing when a part is unknown that may be large.
+std::optional<Bytes> unattributed_memory(const service::HostSnapshot& snapshot,
+                                         const std::vector<std::int64_t>& managed, const host::ProcessList& list) {
+  if (snapshot.problem || !snapshot.meminfo.shmem) return std::nullopt;
+  const auto gpu = snapshot.gpu.held_by_all();
+  const auto managed_gpu = snapshot.gpu.held_by(managed);
+  if (!gpu || !managed_gpu) return std::nullopt;
+  memory::KnownHolders known{.used = snapshot.budget.used,
+                             .managed = snapshot.budget.measured_by_managed,
+                             .managed_shmem = {},
+                             .external_anon = list.anon,
+                             .external_gpu = *gpu - *managed_gpu,
+                             .shmem = *snapshot.meminfo.shmem,
+                             .hugetlb = snapshot.meminfo.hugetlb.value_or(Bytes{})};
+  for (const auto& entry : snapshot.deployments) {
+    if (entry.measured) known.managed_shmem += entry.measured->shmem.value_or(Bytes{});
+  }
+  return memory::unattributed(known);
 }
 
 class Api final : public ports::HttpHandler {
@@ -175,9 +203,10 @@ class Api final : public ports::HttpHandler {
 
   Task<HttpResponse> healthz(Call) {
     const auto trouble = service_.trouble();
-    auto response = json_response(
-        trouble ? 503 : 200, json::encode(std::map<std::string, std::string>{{"status", trouble ? "trouble" : "ok"},
-                                                                             {"detail", trouble.value_or("")}}));
+    auto response = json_response(trouble ? 503 : 200,
+                                  json::encode(std::map<std::string, std::string>{
+                                      {"status", trouble ? "trouble" : "ok"},
+                                      {"detail", trouble.value_or(gpu_trouble(service_.sampler.latest()->gpu))}}));
     co_return response;
   }
 
@@ -216,9 +245,17 @@ class Api final : public ports::HttpHandler {
       for (const auto pid : service_.runtime.pids(*deployment->instance)) managed.push_back(pid);
     }
     dto::Processes result;
-    std::vector<host::ProcessRow> rows;
-    co_await service_.loop.on_pool([&] { rows = service_.host.processes(kProcessRows, managed); });
-    for (const auto& row : rows) result.processes.push_back(dto::to_dto(row));
+    host::ProcessList list;
+    const auto snapshot = service_.sampler.refresh();
+    co_await service_.loop.on_pool([&] { list = service_.host.processes(kProcessRows, managed, snapshot->gpu); });
+    for (const auto& row : list.rows) result.processes.push_back(dto::to_dto(row));
+    result.unattributed_bytes = unattributed_memory(*snapshot, managed, list);
+    if (!snapshot->gpu.unavailable.empty()) result.warnings.push_back(snapshot->gpu.unavailable);
+    if (result.unattributed_bytes) {
+      if (auto warning = memory::unattributed_warning(*result.unattributed_bytes)) {
+        result.warnings.push_back(std::move(*warning));
+      }
+    }
     co_return document(result);
   }
 
@@ -260,8 +297,12 @@ class Api final : public ports::HttpHandler {
       question.budget = budget_view(service_, *snapshot);
     }
     std::ranges::transform(others, std::back_inserter(question.others), sized);
-    const auto fit = dto::make_fit(std::move(question));
-    co_return fit ? document(*fit) : problem(fit.error());
+    auto fit = dto::make_fit(std::move(question));
+    if (!fit) co_return problem(fit.error());
+    if (const auto& refused = service_.sampler.latest()->gpu.no_starts; refused && !*given) {
+      fit->notes.push_back("it could not be started here: " + refused->message);
+    }
+    co_return document(*fit);
   }
 
   Task<HttpResponse> calibration(Call) { co_return document(calibrations_view(service_)); }
@@ -279,7 +320,7 @@ class Api final : public ports::HttpHandler {
     if (!request) co_return problem(request.error());
     const auto decision = co_await service_.admission.admit(std::move(*request));
     if (!decision) co_return problem(decision.error());
-    if (decision->refused) co_return refusal("does_not_fit", *decision->refused);
+    if (decision->refused) co_return refusal("does_not_fit", *decision->refused, *service_.sampler.latest());
     service_.supervisor.start(*decision->admitted);
     auto response = document(deployment_view(service_, *service_.table.find(*decision->admitted)), 201);
     response.headers.emplace_back("Location", fmt::format("/api/v1/deployments/{}", decision->admitted->value));
@@ -397,7 +438,7 @@ class Api final : public ports::HttpHandler {
     const auto& set = call.parameters.at(0);
     const auto begun = service_.operations.apply(set == "latest" ? std::string{} : set, call.parameters.at(1));
     if (!begun) co_return problem(begun.error());
-    if (begun->changed) co_return refusal("plan_changed", *begun->changed);
+    if (begun->changed) co_return refusal("plan_changed", *begun->changed, *service_.sampler.latest());
     co_return document(*begun->operation, 202);
   }
 

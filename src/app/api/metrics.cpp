@@ -35,6 +35,12 @@ std::string metrics_page(service::Service& service, const std::string& version) 
                                                   {"free_for_new", budget.free_for_new}};
     for (const auto& [name, bytes] : rows) quantities.Add({{"quantity", name}}).Set(value(bytes));
   }
+  family("dgxmm_host_class", "1 for how CPU and GPU memory relate on this host")
+      .Add({{"class", std::string{host::name_of(snapshot->gpu.host_class)}}})
+      .Set(1);
+  if (const auto held = snapshot->gpu.held_by_all()) {
+    family("dgxmm_gpu_bytes", "GPU memory of all processes; absent when it is unknown").Add({}).Set(value(*held));
+  }
   auto& reserved = family("dgxmm_deployment_reserved_bytes", "Memory reserved for a deployment");
   auto& measured =
       family("dgxmm_deployment_measured_bytes", "Memory that a deployment holds, by part; unknown parts are absent");

@@ -219,7 +219,8 @@ Process to_dto(const host::ProcessRow& row) {
           .container = row.container,
           .held_bytes = row.held,
           .rss_bytes = row.rss,
-          .gpu_bytes = row.gpu};
+          .gpu_bytes = row.gpu,
+          .orphan = row.orphan};
 }
 
 Result<engine::EngineConfig> from_dto(const Config& config) {

@@ -105,7 +105,12 @@ struct Budget {
   Bytes usable_bytes, committed_bytes, used_bytes;
   Bytes measured_by_managed_bytes, ready_gap_bytes;
   Bytes external_bytes, free_for_new_bytes;
-  std::string source;  ///< "daemon", or "direct reading" when there is no daemon
+  std::string source;      ///< "daemon", or "direct reading" when there is no daemon
+  std::string host_class;  ///< none, integrated, coherent, discrete, mixed, unknown; empty without a daemon
+  std::string host_class_evidence;
+  std::optional<Bytes> gpu_bytes;           ///< of all processes, by NVML; a part of managed and external
+  std::optional<Bytes> gpu_estimate_bytes;  ///< the same by what /proc/meminfo leaves out
+  std::int64_t gpu_age_s = 0;               ///< of what NVML said
   std::vector<BudgetDeployment> deployments;
   std::vector<std::string> warnings;
 };
@@ -260,10 +265,13 @@ struct Process {
   std::string container;
   Bytes held_bytes;
   std::optional<Bytes> rss_bytes, gpu_bytes;
+  bool orphan = false;  ///< holds GPU memory, and what started it has ended
 };
 
 struct Processes {
-  std::vector<Process> processes;
+  std::vector<Process> processes;           ///< orphans first, then the largest
+  std::optional<Bytes> unattributed_bytes;  ///< used, and held by nobody who can be seen; negative: counted twice
+  std::vector<std::string> warnings;
 };
 
 struct CalibrationRecord {

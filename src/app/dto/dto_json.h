@@ -27,7 +27,8 @@ BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, me
 BOOST_DESCRIBE_STRUCT(Budget, (),
                       (revision, time, mem_total_bytes, mem_available_bytes, safety_margin_bytes, os_reserve_bytes,
                        usable_bytes, committed_bytes, used_bytes, measured_by_managed_bytes, ready_gap_bytes,
-                       external_bytes, free_for_new_bytes, source, deployments, warnings))
+                       external_bytes, free_for_new_bytes, source, host_class, host_class_evidence, gpu_bytes,
+                       gpu_estimate_bytes, gpu_age_s, deployments, warnings))
 BOOST_DESCRIBE_STRUCT(Plan, (),
                       (id, kind, title, fits, recommended, unsafe, needed_bytes, free_before_bytes, free_after_bytes,
                        shortfall_bytes, left_bytes, confidence, config, stops))
@@ -50,8 +51,8 @@ BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings, scanned_at, age_s)
 BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops))
 BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
-BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes))
-BOOST_DESCRIBE_STRUCT(Processes, (), (processes))
+BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan))
+BOOST_DESCRIBE_STRUCT(Processes, (), (processes, unattributed_bytes, warnings))
 BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),
                       (model, fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
 BOOST_DESCRIBE_STRUCT(OomFloor, (), (model, fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))

@@ -102,6 +102,7 @@ ports::Task<Result<Decision>> Admission::admit_in_turn(engine::DeployRequest req
 
 Result<void> Admission::check_startable(const engine::DeployRequest& request, const engine::EngineConfig& config,
                                         std::span<const DeploymentId> leaving) {
+  if (const auto& refused = sampler_.refresh()->gpu.no_starts) return fail(*refused);
   if (auto valid = engine::check(config); !valid) return valid;
   if (request.name) {
     if (auto free = check_name_is_free(*request.name, leaving); !free) return free;
@@ -203,6 +204,7 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
 
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) co_return fail(*snapshot->problem);
+  if (snapshot->gpu.no_starts) co_return fail(*snapshot->gpu.no_starts);
   const auto needed = prepared->estimate.total;
   if (needed > snapshot->budget.free_for_new) {
     co_return fail("does_not_fit", fmt::format("{} needs {}, {} is free", deployment.name, format_bytes(needed),

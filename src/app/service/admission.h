@@ -46,7 +46,8 @@ class Admission {
 
   /// Whether it could be started if there were memory: its engine, configuration, name and port, with the names and
   /// ports of those that are `leaving` counted as free. To be asked before anything is stopped for it. Errors:
-  /// `bad_field`, `name_taken`, `port_taken`.
+  /// `bad_field`, `name_taken`, `port_taken`, and those of a host where nothing can be started: `host_not_supported`,
+  /// `gpu_failed`, `gpu_driver_updated`.
   Result<void> check_startable(const engine::DeployRequest& request, const engine::EngineConfig& config,
                                std::span<const DeploymentId> leaving = {});
 

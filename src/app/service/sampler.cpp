@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace dgxmm::service {
 namespace {
@@ -16,6 +17,12 @@ std::vector<std::string> warnings_of(const HostSnapshot& snapshot, DeploymentTab
   if (snapshot.budget.free_for_new < Bytes{0}) {  // B5
     warnings.push_back(fmt::format("the host is over-committed by {}", format_bytes(-snapshot.budget.free_for_new)));
   }
+  if (const auto& refused = snapshot.gpu.no_starts) {
+    warnings.push_back(fmt::format("no engine can be started here: {}", refused->message));
+  }
+  if (!snapshot.gpu.unavailable.empty()) warnings.push_back(snapshot.gpu.unavailable);
+  warnings.insert(warnings.end(), snapshot.gpu.warnings.begin(), snapshot.gpu.warnings.end());
+  for (const auto& orphan : snapshot.orphans) warnings.push_back(orphan_sentence(orphan));
   for (const auto& entry : snapshot.deployments) {
     const auto* deployment = table.find(entry.id);
     if (deployment == nullptr) continue;
@@ -34,6 +41,7 @@ bool same(const HostSnapshot& a, const HostSnapshot& b) {
     return x.id == y.id && x.state == y.state && x.reserved == y.reserved && x.measured == y.measured;
   };
   return a.budget == b.budget && a.problem == b.problem && a.warnings == b.warnings &&
+         a.gpu.host_class == b.gpu.host_class && a.gpu.held_by_all() == b.gpu.held_by_all() &&
          std::ranges::equal(a.deployments, b.deployments, same_entry);
 }
 
@@ -44,9 +52,16 @@ const memory::DeploymentMemory* HostSnapshot::find(DeploymentId id) const {
   return found == deployments.end() ? nullptr : &*found;
 }
 
-Sampler::Sampler(ports::HostProbe& probe, ports::ContainerRuntime& runtime, DeploymentTable& table,
-                 memory::BudgetSettings settings, const Clock& clock, ports::EventLoop& loop)
+std::string orphan_sentence(const host::ProcessRow& orphan) {
+  return fmt::format(
+      "process {} ({}) holds {} of GPU memory for nobody: what started it has ended; `kill {}` gives it back",
+      orphan.pid, orphan.command, orphan.gpu ? format_bytes(*orphan.gpu) : "an unknown amount", orphan.pid);
+}
+
+Sampler::Sampler(ports::HostProbe& probe, ports::GpuProbe& gpu, ports::ContainerRuntime& runtime,
+                 DeploymentTable& table, memory::BudgetSettings settings, const Clock& clock, ports::EventLoop& loop)
     : probe_(probe),
+      gpu_(gpu),
       runtime_(runtime),
       table_(table),
       settings_(settings),
@@ -59,6 +74,8 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
   // The host first, then the deployments: what a deployment takes in between makes `external` smaller for a moment,
   // never a deployment's own figure.
   const auto meminfo = probe_.meminfo();
+  snapshot->gpu = gpu_.latest();
+  std::vector<std::int64_t> managed;
   for (auto* deployment : table_.all()) {
     if (deployment::is_final(deployment->state)) continue;
     memory::DeploymentMemory entry{.id = deployment->id,
@@ -66,10 +83,16 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
                                    .reserved = deployment->reserved(),
                                    .measured = {},
                                    .holds_memory = deployment->instance.has_value()};
-    if (deployment->instance) entry.measured = runtime_.measure(*deployment->instance);
+    if (deployment->instance) {
+      const auto pids = runtime_.pids(*deployment->instance);
+      entry.measured = measure(*deployment->instance, snapshot->gpu, pids);
+      managed.insert(managed.end(), pids.begin(), pids.end());
+    }
     snapshot->deployments.push_back(entry);
   }
+  find_orphans(*snapshot, managed);
   if (meminfo) {
+    snapshot->meminfo = *meminfo;
     snapshot->mem_total = meminfo->mem_total;
     snapshot->mem_available = meminfo->mem_available;
     snapshot->budget =
@@ -77,6 +100,7 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
   } else {
     snapshot->problem = meminfo.error();
   }
+  estimate_gpu(*snapshot);
   snapshot->warnings = warnings_of(*snapshot, table_);
 
   const bool unchanged = latest_ && same(*latest_, *snapshot);
@@ -90,6 +114,36 @@ std::optional<Bytes> Sampler::mem_available() const {
   const auto meminfo = probe_.meminfo();
   if (!meminfo) return std::nullopt;
   return meminfo->mem_available;
+}
+
+std::optional<memory::Measured> Sampler::measure(const ports::Instance& instance) {
+  return measure(instance, gpu_.latest(), runtime_.pids(instance));
+}
+
+std::optional<memory::Measured> Sampler::measure(const ports::Instance& instance, const host::GpuReading& gpu,
+                                                 const std::vector<std::int64_t>& pids) {
+  auto measured = runtime_.measure(instance);
+  if (measured) measured->gpu = gpu.held_by(pids);  // B7
+  return measured;
+}
+
+void Sampler::find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_t>& managed) {
+  if (!snapshot.gpu.processes) return;
+  std::vector<std::int64_t> others;
+  for (const auto& process : *snapshot.gpu.processes) {
+    if (std::ranges::find(managed, process.pid) == managed.end()) others.push_back(process.pid);
+  }
+  if (others.empty()) return;
+  snapshot.orphans = probe_.rows_of(others, snapshot.gpu);
+  std::erase_if(snapshot.orphans, [](const host::ProcessRow& row) { return !row.orphan; });
+}
+
+void Sampler::estimate_gpu(HostSnapshot& snapshot) {
+  if (snapshot.problem || snapshot.gpu.host_class == host::HostClass::none) return;
+  const auto unlisted = host::unlisted_memory(snapshot.meminfo);
+  if (!unlisted) return;
+  if (snapshot.gpu.processes && snapshot.gpu.processes->empty()) unlisted_without_gpu_ = unlisted;
+  if (unlisted_without_gpu_) snapshot.gpu_estimate = std::max(*unlisted - *unlisted_without_gpu_, Bytes{});
 }
 
 }  // namespace dgxmm::service

@@ -5,6 +5,7 @@
 #include "core/memory/budget.h"
 #include "ports/container_runtime.h"
 #include "ports/event_loop.h"
+#include "ports/gpu_probe.h"
 #include "ports/host_probe.h"
 
 #include <cstdint>
@@ -23,17 +24,25 @@ struct HostSnapshot {
   std::optional<Error> problem;  ///< the host could not be read: nothing may be admitted
   Bytes mem_total;
   Bytes mem_available;
+  host::Meminfo meminfo;
   memory::Budget budget;
+  host::GpuReading gpu;
+  std::optional<Bytes>
+      gpu_estimate;  ///< of the whole host, by what /proc/meminfo leaves out; absent: nothing to compare
   std::vector<memory::DeploymentMemory> deployments;  ///< those that count (B2, B3)
+  std::vector<host::ProcessRow> orphans;              ///< of engines that nobody manages any more (D1)
   std::vector<std::string> warnings;
 
   [[nodiscard]] const memory::DeploymentMemory* find(DeploymentId id) const;
 };
 
+/// Who holds GPU memory for nobody, and how to get it back: for people.
+std::string orphan_sentence(const host::ProcessRow& orphan);
+
 /// Reads the host every interval and on every change of state (B8).
 class Sampler {
  public:
-  Sampler(ports::HostProbe& probe, ports::ContainerRuntime& runtime, DeploymentTable& table,
+  Sampler(ports::HostProbe& probe, ports::GpuProbe& gpu, ports::ContainerRuntime& runtime, DeploymentTable& table,
           memory::BudgetSettings settings, const Clock& clock, ports::EventLoop& loop);
 
   /// Reads now. A snapshot equal to the last but for its time keeps the revision and is not announced.
@@ -41,16 +50,25 @@ class Sampler {
   /// MemAvailable alone, now; nothing when it cannot be read.
   [[nodiscard]] std::optional<Bytes> mem_available() const;
   [[nodiscard]] std::shared_ptr<const HostSnapshot> latest() const { return latest_; }
+  /// B6 of one engine, now: its host part and what its processes hold on the GPU. As ContainerRuntime::measure.
+  std::optional<memory::Measured> measure(const ports::Instance& instance);
   ports::Wakeup& changed() { return *changed_; }
 
  private:
+  std::optional<memory::Measured> measure(const ports::Instance& instance, const host::GpuReading& gpu,
+                                          const std::vector<std::int64_t>& pids);
+  void find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_t>& managed);
+  void estimate_gpu(HostSnapshot& snapshot);
+
   ports::HostProbe& probe_;
+  ports::GpuProbe& gpu_;
   ports::ContainerRuntime& runtime_;
   DeploymentTable& table_;
   memory::BudgetSettings settings_;
   const Clock& clock_;
   std::unique_ptr<ports::Wakeup> changed_;
   std::shared_ptr<const HostSnapshot> latest_;
+  std::optional<Bytes> unlisted_without_gpu_;  ///< what /proc/meminfo leaves out while no process uses a GPU
 };
 
 }  // namespace dgxmm::service

@@ -12,6 +12,7 @@ class Service {
  public:
   struct Ports {
     ports::HostProbe& host;
+    ports::GpuProbe& gpu;
     ports::ModelFiles& model_files;
     ports::FolderWatch& folder_watch;
     ports::Store& store;

@@ -45,6 +45,13 @@ bool released(const std::optional<memory::Measured>& measured) {
          kReleasedBelow;
 }
 
+/// The device to keep engines to where not all share the host's memory: what they take on the others is not planned.
+std::optional<std::string> engine_device(const host::GpuReading& gpu) {
+  if (gpu.host_class != host::HostClass::mixed) return std::nullopt;
+  const auto shared = std::ranges::find(gpu.devices, host::HostClass::integrated, &host::GpuDevice::host_class);
+  return shared == gpu.devices.end() ? std::nullopt : std::optional{shared->uuid};
+}
+
 /// Takes the deployment out of a set however the task ends.
 class Membership {
  public:
@@ -168,6 +175,9 @@ ports::Task<> Supervisor::run_start(Watch watch) {
                            .arguments = std::move(command.arguments),
                            .environment = std::move(command.environment),
                            .log_path = identity_.log_path(watch.id)};
+  if (const auto device = engine_device(sampler_.latest()->gpu)) {
+    spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", *device);
+  }
   world_.logs.remove(spec.log_path);
   world_.tcp_ports.release(deployment->port);
   auto started = co_await world_.runtime.start(std::move(spec));
@@ -379,7 +389,7 @@ void Supervisor::end_unasked(Deployment& deployment, deployment::Event event, Fa
   deployment.failure = std::move(failure);
   if (!deployment.instance) {  // it had not come to that
     table_.apply(deployment, event, message);
-  } else if (stopped && released(world_.runtime.measure(*deployment.instance))) {
+  } else if (stopped && released(sampler_.measure(*deployment.instance))) {
     world_.runtime.forget(*deployment.instance);
     table_.apply(deployment, event, message);
   } else {
@@ -463,11 +473,10 @@ ports::Task<> Supervisor::finish_stopping(DeploymentId id) {
   std::string freed;
   if (deployment->instance) {
     const auto instance = *deployment->instance;
-    if (const auto held = world_.runtime.measure(instance))
-      freed = fmt::format(", {} released", format_bytes(held->total()));
+    if (const auto held = sampler_.measure(instance)) freed = fmt::format(", {} released", format_bytes(held->total()));
     auto stopped = co_await world_.runtime.stop(instance, seconds(settings_.stop_grace_s));
     const auto limit = world_.clock.steady() + kReleaseLimit;
-    while (stopped && !released(world_.runtime.measure(instance)) && !world_.loop.stopping()) {
+    while (stopped && !released(sampler_.measure(instance)) && !world_.loop.stopping()) {
       if (world_.clock.steady() > limit) {
         stopped = fail("memory_not_released", "it has ended, but its memory is not back",
                        "something else holds it: look at `dgxmm budget`");
@@ -509,7 +518,7 @@ ports::Task<> Supervisor::calibrate(Watch watch) {
   auto* deployment = current(watch);
   if (deployment == nullptr || deployment->state != deployment::State::ready || !deployment->instance) co_return;
   if (deployment->footprint) co_return;  // became ready twice within the delay
-  const auto measured = world_.runtime.measure(*deployment->instance);
+  const auto measured = sampler_.measure(*deployment->instance);
   if (!measured) {
     log::warning("{}: its memory could not be measured, nothing was learned", deployment->name);
     co_return;

@@ -14,10 +14,16 @@ struct Meminfo {
   Bytes mem_total;
   Bytes mem_available;
   std::optional<Bytes> mem_free, cached, shmem, swap_total, swap_free, hugetlb;
+  std::optional<Bytes> active_anon, inactive_anon, active_file, inactive_file, unevictable;
+  std::optional<Bytes> slab, kernel_stack, page_tables, sec_page_tables, percpu;
 };
 
 /// Errors: `meminfo_unusable` (a required value is missing, or MemAvailable > MemTotal, or MemTotal is 0).
 Result<Meminfo> parse_meminfo(std::string_view text);
+
+/// What no line of /proc/meminfo accounts for: memory of drivers, a GPU's above all, and a GiB or so that the kernel
+/// keeps for itself. Nothing when one of the lines that every kernel has is missing.
+std::optional<Bytes> unlisted_memory(const Meminfo& meminfo);
 
 /// One memory cgroup, v1 or v2. Absent = the file or key was not there.
 struct CgroupMemory {
@@ -103,6 +109,13 @@ struct ProcessRow {
   std::string container;
   Bytes held;  ///< RssAnon + RssShmem + HugetlbPages (+ NVML, when known)
   std::optional<Bytes> rss, gpu;
+  bool orphan = false;  ///< holds GPU memory, and the process that started it has ended (D1)
+};
+
+/// The process view: the largest, and what all together hold.
+struct ProcessList {
+  std::vector<ProcessRow> rows;  ///< orphans first, then the largest
+  Bytes anon;                    ///< RssAnon of every process that was not left out, shown or not
 };
 
 /// /proc/pressure/memory in hundredths of a percent; absent when the kernel has PSI off.

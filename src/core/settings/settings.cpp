@@ -40,6 +40,8 @@ constexpr std::array kDefinitions{
     Definition{"llama_server", Kind::text, "llama-server", 0, 0, false,
                "the llama-server program: a path, or a name on the PATH"},
     Definition{"vllm", Kind::text, "vllm", 0, 0, false, "the vllm program: a path, or a name on the PATH"},
+    Definition{"nvml_library", Kind::text, "libnvidia-ml.so.1", 0, 0, false,
+               "NVIDIA's management library, a name or a path; empty: not used, and GPU memory is unknown"},
     Definition{"model_folders", Kind::list, "", 0, 0, false, "folders searched for models"},
     Definition{
         "hugging_face_cache", Kind::text, "auto", 0, 0, false,
@@ -79,6 +81,7 @@ Member member_of(std::string_view name) {
       {"llamacpp_cache_ram_mib", &Settings::llamacpp_cache_ram_mib},
       {"llama_server", &Settings::llama_server},
       {"vllm", &Settings::vllm},
+      {"nvml_library", &Settings::nvml_library},
       {"model_folders", &Settings::model_folders},
       {"hugging_face_cache", &Settings::hugging_face_cache},
       {"catalog_rescan_s", &Settings::catalog_rescan_s},

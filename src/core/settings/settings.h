@@ -28,6 +28,7 @@ struct Settings {
   std::int64_t llamacpp_cache_ram_mib = 1024;
   std::string llama_server = "llama-server";
   std::string vllm = "vllm";
+  std::string nvml_library = "libnvidia-ml.so.1";
   std::vector<std::string> model_folders;
   std::string hugging_face_cache = "auto";
   double catalog_rescan_s = 60;

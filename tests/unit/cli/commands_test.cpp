@@ -919,6 +919,38 @@ TEST_F(Commands, ProcessesWithUnknownPartsHaveAFootnote) {
   EXPECT_THAT(outcome.out, HasSubstr(" 42  root  3.0 GiB  4.0 GiB    ?  c0ffee     python serve.py\n? not known\n"));
 }
 
+TEST_F(Commands, D1_OrphansOnTheGpuAndWhatNobodyHoldsAreExplained) {
+  dto::Processes processes;
+  processes.processes = {{4242, "jo", "VLLM::EngineCore", "", gib(60), gib(1), gib(59), true}};
+  processes.unattributed_bytes = gib(14);
+  processes.warnings = {"14.0 GiB are used and belong to no process"};
+  daemon_.on("GET /processes", processes);
+  const auto outcome = run_with_daemon({"processes"});
+  EXPECT_THAT(outcome.out, HasSubstr("4242  jo    60.0 GiB  1.0 GiB  59.0 GiB"));
+  EXPECT_THAT(outcome.out, HasSubstr("    holds GPU memory for nobody: what started it has ended\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("14.0 GiB more are used by the kernel and its drivers\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("warning: 14.0 GiB are used and belong to no process\n"));
+}
+
+TEST_F(Commands, BudgetSaysWhatKindOfHostThisIsAndWhatTheGpuHolds) {
+  dto::Budget budget;
+  budget.host_class = "integrated";
+  budget.host_class_evidence = "NVIDIA GB10: shares the host's memory";
+  budget.gpu_bytes = gib(60);
+  auto unknown = budget;
+  unknown.gpu_bytes.reset();
+  unknown.gpu_estimate_bytes = gib(41);
+  auto without = unknown;
+  without.host_class = "none";
+  for (const auto& answer : {budget, unknown, without}) daemon_.on("GET /budget", answer);
+  auto outcome = run_with_daemon({"budget"});
+  EXPECT_THAT(outcome.out, HasSubstr("host class integrated: NVIDIA GB10: shares the host's memory\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("gpu            60.0 GiB"));
+  outcome = run_with_daemon({"budget"});
+  EXPECT_THAT(outcome.out, HasSubstr("about 41.0 GiB by what /proc/meminfo leaves out"));
+  EXPECT_THAT(run_with_daemon({"budget"}).out, Not(HasSubstr("\ngpu ")));
+}
+
 TEST_F(Commands, CalibrationShowsRecordsAndKills) {
   dto::Calibrations calibrations;
   calibrations.records = {

@@ -65,7 +65,12 @@ class HostOf final : public ports::HostProbe {
     return host::Meminfo{.mem_total = total_, .mem_available = total_ - gib(1)};
   }
   host::Pressure pressure() override { return {}; }
-  std::vector<host::ProcessRow> processes(std::size_t, const std::vector<std::int64_t>&) override { return {}; }
+  host::ProcessList processes(std::size_t, const std::vector<std::int64_t>&, const host::GpuReading&) override {
+    return {};
+  }
+  std::vector<host::ProcessRow> rows_of(const std::vector<std::int64_t>&, const host::GpuReading&) override {
+    return {};
+  }
   bool has_nvidia_driver() override { return false; }
 
  private:

@@ -53,8 +53,16 @@ class ProcHostProbeTest : public testing::Test {
     put(fmt::format("proc/{}/cgroup", pid), cgroup);
   }
   ProcHostProbe probe() const { return ProcHostProbe{root_}; }
+  std::vector<ProcessRow> rows(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) const {
+    return probe().processes(limit, exclude_pids, gpu_).rows;
+  }
+  void put_stat(int pid, int parent, int session) const {
+    put(fmt::format("proc/{}/stat", pid),
+        fmt::format("{} (x) S {} {} {} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n", pid, parent, session, session));
+  }
 
   std::filesystem::path root_;
+  GpuReading gpu_;
 };
 
 TEST_F(ProcHostProbeTest, ReadsTheHostsMemory) {
@@ -99,64 +107,106 @@ TEST_F(ProcHostProbeTest, B10_LargestHolderFirstAndMappedFilesDoNotCount) {
   put_process(10, 1000, std::string_view{"small\0", 6});
   put_process(11, 5000, std::string_view{"large\0--model\0x.gguf\0", 21});
   put_process(12, 500, std::string_view{"shared\0", 7}, 3000);
-  const auto rows = probe().processes(10, {});
-  ASSERT_EQ(rows.size(), 3U);
-  EXPECT_EQ(rows[0].pid, 11);
-  EXPECT_EQ(rows[0].command, "large --model x.gguf");
-  EXPECT_EQ(rows[0].held, kib(5000));
-  EXPECT_EQ(rows[0].rss, kib(905000));
-  EXPECT_EQ(rows[1].pid, 12);
-  EXPECT_EQ(rows[1].held, kib(3500));
-  EXPECT_EQ(rows[2].pid, 10);
+  const auto found = rows(10, {});
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].pid, 11);
+  EXPECT_EQ(found[0].command, "large --model x.gguf");
+  EXPECT_EQ(found[0].held, kib(5000));
+  EXPECT_EQ(found[0].rss, kib(905000));
+  EXPECT_EQ(found[1].pid, 12);
+  EXPECT_EQ(found[1].held, kib(3500));
+  EXPECT_EQ(found[2].pid, 10);
 }
 
 TEST_F(ProcHostProbeTest, B10_ManagedProcessesAreLeftOutAndTheListIsBounded) {
   for (int pid = 10; pid < 20; ++pid) put_process(pid, pid * 100, std::string_view{"p\0", 2});
-  const auto rows = probe().processes(3, {19, 17});
-  EXPECT_THAT(rows, ElementsAre(Field(&ProcessRow::pid, 18), Field(&ProcessRow::pid, 16), Field(&ProcessRow::pid, 15)));
-  EXPECT_THAT(probe().processes(0, {}), IsEmpty());
+  const auto found = rows(3, {19, 17});
+  EXPECT_THAT(found,
+              ElementsAre(Field(&ProcessRow::pid, 18), Field(&ProcessRow::pid, 16), Field(&ProcessRow::pid, 15)));
+  EXPECT_THAT(rows(0, {}), IsEmpty());
 }
 
 TEST_F(ProcHostProbeTest, B10_SecretsInCommandLinesAreMasked) {
   put_process(10, 1000, std::string_view{"vllm\0--api-key\0sk-verysecretvalue\0--max-model-len\0008192\0", 55});
-  const auto rows = probe().processes(1, {});
-  ASSERT_EQ(rows.size(), 1U);
-  EXPECT_THAT(rows[0].command, Not(HasSubstr("verysecret")));
-  EXPECT_THAT(rows[0].command, HasSubstr("--max-model-len 8192"));
+  const auto found = rows(1, {});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_THAT(found[0].command, Not(HasSubstr("verysecret")));
+  EXPECT_THAT(found[0].command, HasSubstr("--max-model-len 8192"));
 }
 
 TEST_F(ProcHostProbeTest, B10_AHostileCommandLineIsOnePrintableLine) {
   put_process(10, 1000, std::string_view{"evil\n\x1b[2J\0\xff\0", 11});
-  const auto rows = probe().processes(1, {});
-  ASSERT_EQ(rows.size(), 1U);
-  for (const char byte : rows[0].command) EXPECT_TRUE(byte >= ' ' && byte <= '~') << rows[0].command;
+  const auto found = rows(1, {});
+  ASSERT_EQ(found.size(), 1U);
+  for (const char byte : found[0].command) EXPECT_TRUE(byte >= ' ' && byte <= '~') << found[0].command;
 }
 
-TEST_F(ProcHostProbeTest, B7_GpuMemoryIsAKnownZeroOnlyWithoutADriver) {
+TEST_F(ProcHostProbeTest, B7_GpuMemoryIsAKnownZeroOnlyWhereItCanBeRead) {
   put_process(42, 1024, "x");
-  ASSERT_EQ(probe().processes(1, {}).size(), 1U);
-  EXPECT_EQ(probe().processes(1, {})[0].gpu, Bytes{0});
-  put("dev/nvidiactl", "");
-  EXPECT_EQ(probe().processes(1, {})[0].gpu, std::nullopt);
+  ASSERT_EQ(rows(1, {}).size(), 1U);
+  EXPECT_EQ(rows(1, {})[0].gpu, Bytes{0});
+  gpu_.processes.reset();
+  EXPECT_EQ(rows(1, {})[0].gpu, std::nullopt);
+}
+
+TEST_F(ProcHostProbeTest, B10_GpuMemoryCountsAndUnknownStaysUnknown) {
+  put_process(10, 1024, std::string_view{"a\0", 2});
+  put_process(11, 2048, std::string_view{"b\0", 2});
+  put_process(12, 512, std::string_view{"c\0", 2});
+  gpu_.processes = {{.pid = 10, .start_time_ticks = 777, .used = gib(3)},
+                    {.pid = 12, .start_time_ticks = 777, .used = std::nullopt}};
+  const auto list = probe().processes(10, {}, gpu_);
+  EXPECT_EQ(list.anon, kib(1024 + 2048 + 512)) << "of all, without the GPU part";
+  EXPECT_THAT(list.rows,
+              ElementsAre(Field(&ProcessRow::pid, 10), Field(&ProcessRow::pid, 11), Field(&ProcessRow::pid, 12)));
+  EXPECT_EQ(list.rows[0].gpu, gib(3));
+  EXPECT_EQ(list.rows[0].held, gib(3) + kib(1024));
+  EXPECT_EQ(list.rows[2].gpu, std::nullopt);
+  EXPECT_THAT(probe().rows_of({12, 99}, gpu_), ElementsAre(Field(&ProcessRow::pid, 12)));
+}
+
+TEST_F(ProcHostProbeTest, D1_AnOrphanOnTheGpuComesFirst) {
+  put_process(10, 900'000, std::string_view{"large\0", 6});
+  put_process(4242, 100, std::string_view{"VLLM::EngineCore\0", 17});
+  put_stat(4242, 1, 4000);  // of the session that its dead server led
+  put_process(11, 100, std::string_view{"desktop\0", 8});
+  put_stat(11, 1, 11);
+  gpu_.processes = {{.pid = 11, .start_time_ticks = 777, .used = mib(300)},
+                    {.pid = 4242, .start_time_ticks = 777, .used = mib(104277)}};
+  const auto found = rows(10, {});
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].pid, 4242);
+  EXPECT_TRUE(found[0].orphan);
+  EXPECT_EQ(found[0].held, mib(104277) + kib(100));
+  EXPECT_FALSE(found[1].orphan);
+  EXPECT_FALSE(found[2].orphan);
+}
+
+TEST_F(ProcHostProbeTest, AZombieThatTheDriverStillCountsIsShown) {
+  put("proc/13/status", "Name:\tx\nState:\tZ (zombie)\nUid:\t0\t0\t0\t0\n");
+  put_stat(13, 1, 13);
+  EXPECT_THAT(rows(10, {}), IsEmpty());
+  gpu_.processes = {{.pid = 13, .start_time_ticks = 777, .used = gib(1)}};
+  EXPECT_THAT(rows(10, {}), ElementsAre(Field(&ProcessRow::held, gib(1))));
 }
 
 TEST_F(ProcHostProbeTest, B10_UserNamesAndNumbersWhereThereIsNoName) {
   put_process(10, 3000, std::string_view{"a\0", 2}, 0, 1000);
   put_process(11, 2000, std::string_view{"b\0", 2}, 0, 4242);
   put_process(12, 1000, std::string_view{"c\0", 2}, 0, 0);
-  EXPECT_THAT(probe().processes(3, {}), ElementsAre(Field(&ProcessRow::user, "llm"), Field(&ProcessRow::user, "4242"),
-                                                    Field(&ProcessRow::user, "root")));
+  EXPECT_THAT(rows(3, {}), ElementsAre(Field(&ProcessRow::user, "llm"), Field(&ProcessRow::user, "4242"),
+                                       Field(&ProcessRow::user, "root")));
 }
 
 TEST_F(ProcHostProbeTest, B10_TheContainerIsNamed) {
   const std::string id(64, 'a');
   put_process(10, 1000, std::string_view{"a\0", 2}, 0, 0, fmt::format("0::/system.slice/docker-{}.scope\n", id));
-  EXPECT_EQ(probe().processes(1, {}).at(0).container, id);
+  EXPECT_EQ(rows(1, {}).at(0).container, id);
 }
 
 TEST_F(ProcHostProbeTest, AProgramThatClearedItsTitleIsShownByItsName) {
   put_process(10, 1000, "");
-  EXPECT_EQ(probe().processes(1, {}).at(0).command, "[a (b) c]");
+  EXPECT_EQ(rows(1, {}).at(0).command, "[a (b) c]");
 }
 
 TEST_F(ProcHostProbeTest, AProcessThatVanishesBetweenTwoReadsIsSkipped) {
@@ -165,7 +215,7 @@ TEST_F(ProcHostProbeTest, AProcessThatVanishesBetweenTwoReadsIsSkipped) {
   std::filesystem::remove(root_ / "proc/10/stat");
   put_process(11, 2000, std::string_view{"here\0", 5});
   std::filesystem::create_directories(root_ / "proc/12");
-  EXPECT_THAT(probe().processes(1, {}), ElementsAre(Field(&ProcessRow::pid, 11)));
+  EXPECT_THAT(rows(1, {}), ElementsAre(Field(&ProcessRow::pid, 11)));
 }
 
 TEST_F(ProcHostProbeTest, KernelThreadsAndOtherFilesOfProcAreNoRows) {
@@ -174,7 +224,7 @@ TEST_F(ProcHostProbeTest, KernelThreadsAndOtherFilesOfProcAreNoRows) {
   put("proc/2/cmdline", "");
   put("proc/1x/status", "RssAnon: 5 kB\n");
   put("proc/sys/kernel/x", "1");
-  EXPECT_THAT(probe().processes(10, {}), IsEmpty());
+  EXPECT_THAT(rows(10, {}), IsEmpty());
 }
 
 TEST_F(ProcHostProbeTest, TheDriverIsSeenByItsVersionFileOrItsDevice) {
@@ -197,7 +247,7 @@ TEST(ProcHostProbeOnThisHost, SeesItselfAndItsMemory) {
   const auto meminfo = probe.meminfo();
   ASSERT_TRUE(meminfo) << meminfo.error().message;
   EXPECT_GT(meminfo->mem_total, mib(64));
-  const auto rows = probe.processes(100'000, {});
+  const auto rows = probe.processes(100'000, {}, {}).rows;
   EXPECT_THAT(rows, testing::Contains(Field(&ProcessRow::pid, ::getpid())));
 }
 

@@ -86,7 +86,6 @@ class ProcessTest : public testing::Test {
     ProcessRuntimeOptions options;
     options.launcher = DGXMM_TEST_LAUNCHER;
     options.cgroup_parent = cgroup_parent_.value_or("/dgxmm-no-such-group/below");
-    options.gpu_possible = false;
     return options;
   }
   std::unique_ptr<ProcessRuntime> make_runtime() { return std::make_unique<ProcessRuntime>(loop_, options()); }

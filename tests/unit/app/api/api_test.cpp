@@ -212,6 +212,24 @@ TEST(Api, B10_ProcessesAreThoseOfOthers) {
   EXPECT_EQ(world.host.last_excluded, std::vector<std::int64_t>{world.runtime.newest(id)->instance.pid});
 }
 
+TEST(Api, WhatNobodyHoldsIsShownBesideTheProcesses) {
+  World world;
+  Daemon daemon{world};
+  daemon.deploy_ready();
+  const auto processes = [&] { return json_of(daemon.request("GET", "/api/v1/processes")); };
+  EXPECT_EQ(processes().at("unattributed_bytes").as_int64(), 0);
+  world.host.held_by_the_kernel = gib(13);
+  EXPECT_EQ(processes().at("unattributed_bytes").as_int64(), gib(13).count());
+  EXPECT_EQ(processes().at("warnings").as_array().size(), 1U);
+  world.host.held_by_the_kernel = -gib(1);
+  EXPECT_EQ(processes().at("unattributed_bytes").as_int64(), -gib(1).count());
+  EXPECT_EQ(processes().at("warnings").as_array().size(), 1U);
+  world.gpu.reading.processes.reset();
+  world.gpu.reading.unavailable = "the driver does not answer";
+  EXPECT_TRUE(processes().at("unattributed_bytes").is_null());
+  EXPECT_EQ(processes().at("warnings").at(0).as_string(), "the driver does not answer");
+}
+
 TEST(Api, MetricsLeaveUnknownPartsOut) {
   World world;
   world.runtime.next.holds.gpu.reset();

@@ -1,6 +1,8 @@
 #include "unit/app/support/daemon.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 namespace dgxmm::testing {
 namespace {
@@ -67,6 +69,114 @@ TEST(Sampler, B7_UnknownGpuPartIsAWarningAndStaysUnknown) {
   const auto view = json_of(daemon.request("GET", path_of(id)));
   EXPECT_TRUE(view.at("measured").at("gpu_bytes").is_null());
   EXPECT_FALSE(view.at("measured").at("complete").as_bool());
+}
+
+TEST(Sampler, B6_GpuPartOfADeploymentIsWhatItsProcessesHold) {
+  World world;
+  world.runtime.next.holds.gpu = gib(3);
+  world.gpu.reading.processes = {{.pid = 5, .start_time_ticks = 1, .used = gib(2)}};
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  const auto view = json_of(daemon.request("GET", path_of(id)));
+  EXPECT_EQ(view.at("measured").at("gpu_bytes").as_int64(), gib(3).count());
+  EXPECT_TRUE(view.at("measured").at("complete").as_bool());
+  const auto budget = json_of(daemon.request("GET", "/api/v1/budget"));
+  EXPECT_EQ(budget.at("gpu_bytes").as_int64(), gib(5).count()) << "of all, the foreign one too";
+  EXPECT_EQ(daemon.budget().measured_by_managed, gib(6 + 3) + mib(8)) << "but not as managed";
+}
+
+TEST(Sampler, B7_WhyTheGpuPartIsUnknownIsSaid) {
+  World world;
+  world.gpu.reading.host_class = host::HostClass::unknown;
+  world.gpu.reading.processes.reset();
+  world.gpu.reading.unavailable = "run its container with --pid=host";
+  Daemon daemon{world};
+  daemon.deploy_ready();
+  const auto budget = json_of(daemon.request("GET", "/api/v1/budget"));
+  EXPECT_EQ(budget.at("host_class").as_string(), "unknown");
+  EXPECT_TRUE(budget.at("gpu_bytes").is_null());
+  EXPECT_EQ(budget.at("warnings").at(0).as_string(), "run its container with --pid=host");
+  EXPECT_EQ(budget.at("warnings").as_array().size(), 2U);
+  EXPECT_EQ(member(daemon.request("GET", "/healthz"), "detail"), "run its container with --pid=host");
+  EXPECT_EQ(daemon.request("GET", "/healthz").status, 200) << "the daemon itself is well";
+  EXPECT_EQ(daemon.request("GET", "/metrics").body.find("dgxmm_gpu_bytes"), std::string::npos);
+}
+
+TEST(Sampler, HostWhoseGpuHasItsOwnMemoryStartsNothingAndStillEstimates) {
+  World world;
+  world.gpu.reading.host_class = host::HostClass::discrete;
+  world.gpu.reading.evidence = "NVIDIA H100: has 80.0 GiB of its own";
+  world.gpu.reading.no_starts = Error{"host_not_supported", "this host's GPU has memory of its own", "", ""};
+  Daemon daemon{world};
+  const std::string body = R"({"model": "/models/a.gguf"})";
+  const auto refused = daemon.request("POST", "/api/v1/deployments", body);
+  EXPECT_EQ(refused.status, 501);
+  EXPECT_EQ(member(refused, "code"), "host_not_supported");
+  const auto fit = daemon.request("POST", "/api/v1/fit", body);
+  ASSERT_EQ(fit.status, 200);
+  EXPECT_NE(fit.body.find("it could not be started here: this host's GPU has memory of its own"), std::string::npos);
+  EXPECT_EQ(daemon.request("POST", "/api/v1/plans", body).status, 200);
+  const auto budget = json_of(daemon.request("GET", "/api/v1/budget"));
+  EXPECT_EQ(budget.at("host_class").as_string(), "discrete");
+  EXPECT_EQ(budget.at("host_class_evidence").as_string(), "NVIDIA H100: has 80.0 GiB of its own");
+  EXPECT_NE(daemon.request("GET", "/metrics").body.find("dgxmm_host_class{class=\"discrete\"} 1"), std::string::npos);
+}
+
+TEST(Sampler, AFailedGpuRefusesARestartAndLeavesWhatRuns) {
+  World world;
+  Daemon daemon{world};
+  const auto stopped = daemon.deploy_ready();
+  daemon.request("POST", path_of(stopped, "/stop"));
+  const auto running = daemon.deploy_ready();
+  world.gpu.reading.processes.reset();
+  world.gpu.reading.no_starts = Error{"gpu_failed", "a GPU of this host has failed", "", ""};
+  EXPECT_EQ(daemon.request("POST", path_of(stopped, "/start")).status, 503);
+  EXPECT_EQ(daemon.at(running).state, State::ready);
+  world.gpu.reading = {};
+  EXPECT_EQ(daemon.request("POST", path_of(stopped, "/start")).status, 202);
+}
+
+TEST(Sampler, EnginesOfAMixedHostAreKeptToTheDeviceThatSharesItsMemory) {
+  World world;
+  world.gpu.reading.host_class = host::HostClass::mixed;
+  host::GpuDevice shared{.name = "NVIDIA GB10", .uuid = "GPU-shared"};
+  shared.host_class = host::HostClass::integrated;
+  host::GpuDevice card{.name = "NVIDIA RTX", .uuid = "GPU-card"};
+  card.host_class = host::HostClass::discrete;
+  world.gpu.reading.devices = {card, shared};
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  const auto& environment = world.runtime.newest(id)->spec.environment;
+  EXPECT_EQ(std::ranges::count(environment, std::pair<std::string, std::string>{"CUDA_VISIBLE_DEVICES", "GPU-shared"}),
+            1);
+}
+
+TEST(Sampler, D1_AnOrphanOnTheGpuIsAWarningAndIsNamedWhereItStandsInTheWay) {
+  World world;
+  world.gpu.reading.processes = {{.pid = 4242, .start_time_ticks = 1, .used = gib(60)},
+                                 {.pid = 11, .start_time_ticks = 1, .used = gib(1)}};
+  world.host.rows = {{.pid = 4242, .command = "VLLM::EngineCore", .held = gib(60), .gpu = gib(60), .orphan = true},
+                     {.pid = 11, .command = "Xorg", .held = gib(1), .gpu = gib(1)}};
+  world.host.held_by_others = gib(61);
+  Daemon daemon{world};
+  const auto warnings = daemon.service->sampler.refresh()->warnings;
+  EXPECT_EQ(std::ranges::count_if(warnings, [](const auto& w) { return w.find("`kill 4242`") != std::string::npos; }),
+            1);
+  const auto refused = daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf"})");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_NE(member(refused, "hint").find("process 4242 (VLLM::EngineCore) holds 60.0 GiB"), std::string::npos);
+}
+
+TEST(Sampler, GpuMemoryIsEstimatedFromWhatMeminfoLeavesOutWhenNobodySaysWhoHoldsIt) {
+  World world;
+  world.gpu.reading.host_class = host::HostClass::integrated;
+  world.host.unlisted = gib(1);
+  Daemon daemon{world};
+  world.host.unlisted = gib(41);
+  world.gpu.reading.processes.reset();
+  const auto budget = json_of(daemon.request("GET", "/api/v1/budget"));
+  EXPECT_TRUE(budget.at("gpu_bytes").is_null());
+  EXPECT_EQ(budget.at("gpu_estimate_bytes").as_int64(), gib(40).count());
 }
 
 TEST(Sampler, DeploymentThatHoldsNothingYetIsNotCalledUnmeasurable) {

@@ -34,6 +34,7 @@ Daemon::Daemon(World& the_world, settings::Settings the_settings)
                                            .loop = *loop,
                                            .clock = world.clock};
   const service::Service::Ports ports{.host = world.host,
+                                      .gpu = world.gpu,
                                       .model_files = world.models,
                                       .folder_watch = folder_watch,
                                       .store = world.store,
@@ -156,6 +157,7 @@ Error error_at_start(World& world) {
   FakeFolderWatch folder_watch;
   const settings::Settings settings;
   service::Service service{{.host = world.host,
+                            .gpu = world.gpu,
                             .model_files = world.models,
                             .folder_watch = folder_watch,
                             .store = world.store,

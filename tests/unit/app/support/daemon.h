@@ -22,6 +22,7 @@ struct World {
   FakeEngineLogs logs;
   FakeRuntime runtime{clock, logs};
   FakeHostProbe host{runtime};
+  FakeGpuProbe gpu{runtime};
   FakeModelFiles models;  ///< /models/a.gguf and /models/b.gguf
 };
 

@@ -343,24 +343,60 @@ Result<host::Meminfo> FakeHostProbe::meminfo() {
   if (broken) return fail("meminfo_unusable", "/proc/meminfo has no MemAvailable", {}, "/proc/meminfo");
   host::Meminfo meminfo;
   meminfo.mem_total = mem_total;
-  meminfo.mem_available = mem_total - held_by_others - runtime_.held();
+  meminfo.mem_available = mem_total - held_by_others - held_by_the_kernel - runtime_.held();
+  if (unlisted) {
+    meminfo.mem_free = mem_total - *unlisted;
+    for (auto* line : {&meminfo.active_anon, &meminfo.inactive_anon, &meminfo.active_file, &meminfo.inactive_file,
+                       &meminfo.unevictable, &meminfo.slab, &meminfo.kernel_stack, &meminfo.page_tables}) {
+      *line = Bytes{0};
+    }
+  }
+  meminfo.shmem = Bytes{0};
   return meminfo;
 }
 
-std::vector<host::ProcessRow> FakeHostProbe::processes(std::size_t limit,
-                                                       const std::vector<std::int64_t>& exclude_pids) {
+host::ProcessList FakeHostProbe::processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
+                                           const host::GpuReading& gpu) {
+  static_cast<void>(gpu);
   last_excluded = exclude_pids;
-  std::vector<host::ProcessRow> rows;
+  host::ProcessList list;
+  list.rows = rows;
+  list.anon = held_by_others;
   if (limit > 0) {
-    rows.push_back({.pid = 77,
-                    .user = "jo",
-                    .command = "python train.py",
-                    .container = {},
-                    .held = held_by_others,
-                    .rss = {},
-                    .gpu = {}});
+    list.rows.push_back({.pid = 77,
+                         .user = "jo",
+                         .command = "python train.py",
+                         .container = {},
+                         .held = held_by_others,
+                         .rss = {},
+                         .gpu = {}});
   }
-  return rows;
+  return list;
+}
+
+std::vector<host::ProcessRow> FakeHostProbe::rows_of(const std::vector<std::int64_t>& pids,
+                                                     const host::GpuReading& gpu) {
+  static_cast<void>(gpu);
+  std::vector<host::ProcessRow> result;
+  std::ranges::copy_if(rows, std::back_inserter(result),
+                       [&](const auto& row) { return std::ranges::find(pids, row.pid) != pids.end(); });
+  return result;
+}
+
+// --- FakeGpuProbe
+
+host::GpuReading FakeGpuProbe::latest() {
+  auto result = reading;
+  if (!result.processes) return result;
+  for (const auto* engine : runtime_.engines()) {
+    const auto holds = runtime_.measure(engine->instance);
+    if (holds && engine->script.holds.gpu != Bytes{0}) {
+      result.processes->push_back({.pid = engine->instance.pid,
+                                   .start_time_ticks = engine->instance.start_time_ticks,
+                                   .used = engine->script.holds.gpu});
+    }
+  }
+  return result;
 }
 
 // --- FakeModelFiles

@@ -3,6 +3,7 @@
 #include "ports/container_runtime.h"
 #include "ports/engine_logs.h"
 #include "ports/folder_watch.h"
+#include "ports/gpu_probe.h"
 #include "ports/host_probe.h"
 #include "ports/http_client.h"
 #include "ports/model_files.h"
@@ -174,14 +175,32 @@ class FakeHostProbe final : public ports::HostProbe {
 
   Bytes mem_total = gib(64);
   Bytes held_by_others = gib(4);
+  Bytes held_by_the_kernel;
+  std::optional<Bytes> unlisted;  ///< what /proc/meminfo leaves out; absent: its lines are missing
   bool broken = false;
 
   Result<host::Meminfo> meminfo() override;
   host::Pressure pressure() override { return {}; }
-  std::vector<host::ProcessRow> processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) override;
+  host::ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
+                              const host::GpuReading& gpu) override;
+  std::vector<host::ProcessRow> rows_of(const std::vector<std::int64_t>& pids, const host::GpuReading& gpu) override;
   bool has_nvidia_driver() override { return false; }
 
   std::vector<std::int64_t> last_excluded;
+  std::vector<host::ProcessRow> rows;  ///< of processes that use the GPU and are no engines
+
+ private:
+  FakeRuntime& runtime_;
+};
+
+/// A GPU whose processes are the engines, with the GPU part of what they hold, and some others.
+class FakeGpuProbe final : public ports::GpuProbe {
+ public:
+  explicit FakeGpuProbe(FakeRuntime& runtime) : runtime_(runtime) {}
+
+  host::GpuReading reading;  ///< without the engines
+
+  host::GpuReading latest() override;
 
  private:
   FakeRuntime& runtime_;

@@ -77,5 +77,24 @@ TEST(Meminfo, TextsOfAnyLengthAreReadToTheirEnd) {
   EXPECT_TRUE(parse_meminfo(text + "MemAvailable: 50 kB\n"));
 }
 
+TEST(UnlistedMemory, TheHoleOfMeminfoIsWhatDriversHold) {
+  const std::string lines =
+      "MemTotal: 1000000 kB\nMemAvailable: 500000 kB\nMemFree: 100000 kB\nActive(anon): 10000 kB\n"
+      "Inactive(anon): 20000 kB\nActive(file): 30000 kB\nInactive(file): 40000 kB\nUnevictable: 5000 kB\n"
+      "Slab: 6000 kB\nKernelStack: 700 kB\nPageTables: 300 kB\n";
+  const auto older = parse_meminfo(lines);
+  ASSERT_TRUE(older);
+  EXPECT_EQ(unlisted_memory(*older), kib(1000000 - 212000));
+  const auto newer = parse_meminfo(lines + "SecPageTables: 100 kB\nPercpu: 200 kB\nHugetlb: 300000 kB\n");
+  ASSERT_TRUE(newer);
+  EXPECT_EQ(unlisted_memory(*newer), kib(1000000 - 212000 - 300300));
+}
+
+TEST(UnlistedMemory, AMissingLineMakesItUnknown) {
+  const auto meminfo = parse_meminfo("MemTotal: 1000 kB\nMemAvailable: 500 kB\nMemFree: 1 kB\n");
+  ASSERT_TRUE(meminfo);
+  EXPECT_EQ(unlisted_memory(*meminfo), std::nullopt);
+}
+
 }  // namespace
 }  // namespace dgxmm::host
