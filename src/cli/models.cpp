@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/format.h"
+#include "cli/offline.h"
 #include "cli/report.h"
 #include "cli/table.h"
 #include "core/model/catalog.h"
@@ -105,7 +106,11 @@ std::string grouped_table(const std::vector<dto::CatalogModel>& models, std::siz
 }  // namespace
 
 int run(const ModelsCommand& command, Context& context) {
-  const auto models = context.api.get<dto::Models>("/models");
+  auto models = context.api.get<dto::Models>("/models");
+  if (!models && models.error().code == kNoDaemon && context.api.is_local()) {
+    note(context.console, models.error().detail + ": direct reading");
+    models = offline_models(*context.composition.offline().files, context.settings, context.clock.wall());
+  }
   if (!models) return report(context, models.error());
   if (context.json) {
     print_json(context, *models);

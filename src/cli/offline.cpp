@@ -97,4 +97,15 @@ Result<dto::Fit> offline_fit(const OfflineParts& parts, const settings::Settings
   return dto::make_fit(std::move(question));
 }
 
+dto::Models offline_models(ports::ModelFiles& files, const settings::Settings& settings, WallTime now) {
+  const auto folders = settings.searched_folders();
+  auto found = files.scan(folders);
+  dto::Models result;
+  for (const auto& folder : folders) result.folders.push_back(folder.path);
+  for (const auto& entry : found.models) result.models.push_back(dto::to_dto(entry));
+  result.warnings = std::move(found.problems);
+  result.scanned_at = format_time(now);
+  return result;
+}
+
 }  // namespace dgxmm::cli

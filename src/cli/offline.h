@@ -18,4 +18,7 @@ Result<dto::Budget> offline_budget(ports::HostProbe& host, const settings::Setti
 Result<dto::Fit> offline_fit(const OfflineParts& parts, const settings::Settings& settings,
                              engine::DeployRequest request, const std::optional<dto::GivenHost>& given, WallTime now);
 
+/// The catalog of a scan made for this answer.
+dto::Models offline_models(ports::ModelFiles& files, const settings::Settings& settings, WallTime now);
+
 }  // namespace dgxmm::cli

@@ -272,7 +272,6 @@ TEST_F(Commands, ABadSettingsFileIsAUsageErrorThatNamesTheLine) {
 
 TEST_F(CliTest, CommandsThatNeedTheDaemonSayHowToStartIt) {
   for (const auto& command : std::vector<std::vector<std::string>>{{"ps"},
-                                                                   {"models"},
                                                                    {"deploy", "m"},
                                                                    {"stop", "x"},
                                                                    {"stop", "--all"},

@@ -253,6 +253,18 @@ TEST_F(Offline, AnOrganizationAndANameAreANameUnlessSomethingHereIsCalledSo) {
   ::unsetenv("DGXMM_MODEL_FOLDERS");
 }
 
+TEST_F(Offline, ModelsAreLookedForWithoutADaemonToo) {
+  ::setenv("DGXMM_MODEL_FOLDERS", "/one:/two", 1);
+  const auto outcome = run_cli({"models", "--json"});
+  ::unsetenv("DGXMM_MODEL_FOLDERS");
+  const auto models = from_json<dto::Models>(outcome.out);
+  ASSERT_TRUE(models) << outcome.out;
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(models->models.size(), 2U);
+  EXPECT_THAT(models->folders, testing::IsSupersetOf({"/one", "/two"}));
+  EXPECT_EQ(outcome.err, "no daemon at 127.0.0.1:0: direct reading\n");
+}
+
 TEST_F(Offline, WrongSettingsAreUsageErrors) {
   EXPECT_EQ(run_cli({"fit", "/models/m.gguf", "--max-model-len", "1"}).exit_code, 2);
   EXPECT_EQ(run_cli({"fit", "/models/m.gguf", "-c", "1"}).exit_code, 2);
