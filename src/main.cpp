@@ -1,4 +1,6 @@
 // The composition root: the only place that knows both the services and what they run on.
+#include "adapters/docker/docker_runtime.h"
+#include "adapters/host/kernel_log.h"
 #include "adapters/host/proc_host_probe.h"
 #include "adapters/modelfs/inotify_watch.h"
 #include "adapters/modelfs/model_files.h"
@@ -14,6 +16,7 @@
 #include "adapters/system/process_environment.h"
 #include "adapters/system/tcp_ports.h"
 #include "app/api/api.h"
+#include "app/service/runtimes.h"
 #include "app/service/service.h"
 #include "base/log.h"
 #include "base/masking.h"
@@ -84,6 +87,19 @@ void report_gpu(const host::GpuReading& gpu) {
   for (const auto& warning : gpu.warnings) log::warning("{}", printable(warning));
 }
 
+docker::DockerRuntimeOptions docker_options(const settings::Settings& settings,
+                                            const process::ProcessRuntimeOptions& processes) {
+  docker::DockerRuntimeOptions options;
+  options.socket = settings.docker_socket;
+  options.expected = settings.runtime == "docker" || !settings.llamacpp_image.empty();
+  options.owned_prefix = processes.owned_prefix;
+  options.gpu_possible = processes.gpu_possible;
+  options.log_limit = mib(settings.engine_log_mib);
+  options.network = settings.docker_network;
+  options.kernel_log = host::read_kernel_log;
+  return options;
+}
+
 int serve(settings::Settings settings, const api::BuildInfo& build) {
   log::set_level(parse_level(settings.log_level));
   system::allow_many_descriptors();
@@ -113,8 +129,8 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   modelfs::InotifyWatch folder_watch{loop.context()};
   process::ProcessRuntimeOptions options;
   options.owned_prefix = instance_prefix(settings.state_dir);
-  process::ProcessRuntime runtime{loop.context(), options};
-  const auto waits_end = loop.on_stop([&runtime] { runtime.end_waits(); });
+  process::ProcessRuntime processes{loop.context(), options};
+  const auto waits_end = loop.on_stop([&processes] { processes.end_waits(); });
   net::AsioHttpClient http{loop};
   process::FileEngineLogs logs{settings.engine_log_mib * 1024 * 1024};
   system::HeldTcpPorts tcp_ports;
@@ -127,6 +143,23 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
        .world = {.runtime = runtime, .http = http, .logs = logs, .tcp_ports = tcp_ports, .loop = loop, .clock = clock}},
       settings,
       {.state_dir = settings.state_dir, .instance_prefix = options.owned_prefix}};
+  const process::MemoryCgroups cgroups;
+  docker::DockerRuntime containers{loop, http, cgroups, logs, docker_options(settings, options)};
+  if (settings.runtime != "process") containers.begin();
+  service::Runtimes runtime{processes, containers};
+  service::Service service{{.host = probe,
+                            .model_files = models,
+                            .folder_watch = folder_watch,
+                            .store = **store,
+                            .world = {.runtime = runtime,
+                                      .http = http,
+                                      .logs = logs,
+                                      .tcp_ports = tcp_ports,
+                                      .loop = loop,
+                                      .clock = clock,
+                                      .gpu_present = options.gpu_possible}},
+                           settings,
+                           {.state_dir = settings.state_dir, .instance_prefix = options.owned_prefix}};
   const auto handler = api::make_api(service, build);
   net::HttpServer server{loop, *handler};
 

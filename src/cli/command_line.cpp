@@ -257,6 +257,9 @@ void CommandLine::add_deployment_options(CLI::App& command, engine::DeployReques
   command.add_option("--name", request.name, "default: from the model")->group(group);
   command.add_option("--served-name", request.served_name, "the model's name in the engine's API; default: --name")
       ->group(group);
+  command.add_option("--runtime", request.runtime, "process or docker; default: the setting, docker with --image")
+      ->group(group);
+  command.add_option("--image", request.image, "of the container; its entrypoint is the engine's server")->group(group);
   add_number(command, "--port", request.port, "of the engine; default: a free one", kPorts)->group(group);
   add_number(command, "--priority", request.priority, "higher is more important; default 0")->group(group);
   command

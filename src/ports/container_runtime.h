@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct InstanceSpec {
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to the runtime's own
   std::string log_path;                                          ///< where stdout and stderr go, appended
+  std::function<void()> before_start;  ///< called once, right before its program may bind its port; may be empty
   std::optional<container::Settings> container;  ///< absent: a plain process. Else an empty first argument means the
                                                  ///< image's own entrypoint
 };
@@ -38,6 +40,11 @@ struct Instance {
   std::string container_id;          ///< of a container runtime
   std::optional<std::string> image;  ///< id of the image that a container was made from
 
+  [[nodiscard]] bool is_container() const { return !container_id.empty(); }
+  /// For messages: "pid 4711" or "container ef9356f82c90".
+  [[nodiscard]] std::string shown() const {
+    return is_container() ? "container " + container_id.substr(0, 12) : "pid " + std::to_string(pid);
+  }
   friend bool operator==(const Instance&, const Instance&) = default;
 };
 

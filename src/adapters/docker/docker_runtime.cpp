@@ -80,7 +80,7 @@ struct DockerRuntime::LogCopy {
   std::size_t untrimmed_bytes = 0;
 };
 
-DockerRuntime::DockerRuntime(net::AsioEventLoop& loop, ports::HttpClient& http, ports::MemoryGroups& groups,
+DockerRuntime::DockerRuntime(net::AsioEventLoop& loop, ports::HttpClient& http, const ports::MemoryGroups& groups,
                              ports::EngineLogs& logs, DockerRuntimeOptions options)
     : loop_(loop),
       groups_(groups),
@@ -215,7 +215,9 @@ Task<Result<void>> DockerRuntime::refresh(std::string id) {
 }
 
 void DockerRuntime::set_down(const Error& error) {
-  if (link_ != Link::down) log::warning("{}", error.message);
+  if (link_ != Link::down) {
+    log::write(options_.expected || known_ ? log::Level::warning : log::Level::debug, error.message);
+  }
   link_ = Link::down;
   problem_ = error;
   changed();
@@ -329,6 +331,7 @@ Task<Result<bool>> DockerRuntime::make_room_for_name(std::string name) {
 }
 
 Task<Result<Instance>> DockerRuntime::start_created(std::string id, ports::InstanceSpec spec) {
+  if (spec.before_start) spec.before_start();
   const auto started = co_await client_.start(id);
   Container container{.id = id, .name = spec.name};
   if (!started) {

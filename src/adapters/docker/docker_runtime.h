@@ -23,6 +23,7 @@ namespace dgxmm::docker {
 
 struct DockerRuntimeOptions {
   std::string socket = "/var/run/docker.sock";
+  bool expected = true;  ///< its absence is worth a warning
   /// What the name of every instance of this daemon begins with, and the label that tells its containers from others'.
   std::string owned_prefix;
   Bytes log_limit = mib(8);          ///< of each of the two files that the engine keeps of a container's log
@@ -44,8 +45,8 @@ struct DockerRuntimeOptions {
 class DockerRuntime final : public ports::ContainerRuntime {
  public:
   /// All of them outlive this object, and it outlives the loop's run().
-  DockerRuntime(net::AsioEventLoop& loop, ports::HttpClient& http, ports::MemoryGroups& groups, ports::EngineLogs& logs,
-                DockerRuntimeOptions options);
+  DockerRuntime(net::AsioEventLoop& loop, ports::HttpClient& http, const ports::MemoryGroups& groups,
+                ports::EngineLogs& logs, DockerRuntimeOptions options);
 
   /// Connects and keeps connected, until the loop stops. Once.
   void begin();
@@ -106,7 +107,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
   ports::Task<> until_copied(std::string id);
 
   net::AsioEventLoop& loop_;
-  ports::MemoryGroups& groups_;
+  const ports::MemoryGroups& groups_;
   ports::EngineLogs& logs_;
   DockerRuntimeOptions options_;
   DockerClient client_;

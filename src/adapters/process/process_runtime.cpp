@@ -175,6 +175,7 @@ ports::Task<bool> ProcessRuntime::ends_before(FileDescriptor pidfd, steady_clock
 
 ports::Task<Result<ports::Instance>> ProcessRuntime::start(ports::InstanceSpec spec) {
   if (spec.arguments.empty()) co_return fail("start_failed", "the engine's command line is empty");
+  if (spec.before_start) spec.before_start();
   // Not earlier: until the daemon has asked what became of its engines, an empty group may hold the proof of a kill.
   if (!std::exchange(leftovers_removed_, true)) cgroups_.remove_leftovers(options_.owned_prefix);
   auto group = cgroups_.create(spec.name);

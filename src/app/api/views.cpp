@@ -56,7 +56,13 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   view.priority = deployment.priority;
   view.pinned = deployment.pinned;
   view.labels = deployment.labels;
-  if (deployment.instance && !deployment::is_final(deployment.state)) view.pid = deployment.instance->pid;
+  view.runtime = deployment.request.runtime.value_or("process");
+  view.image = deployment.request.image;
+  if (const auto& instance = deployment.instance; instance && !deployment::is_final(deployment.state)) {
+    if (instance->pid != 0) view.pid = instance->pid;
+    view.image_id = instance->image;
+    if (instance->is_container()) view.container = instance->container_id;
+  }
   view.created_at = format_time(deployment.created_at);
   if (deployment.ready_at) view.ready_at = format_time(*deployment.ready_at);
   if (const auto& failure = deployment.failure) {

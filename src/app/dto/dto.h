@@ -83,6 +83,10 @@ struct Deployment {
   bool pinned = false;
   std::map<std::string, std::string> labels;
   std::optional<std::int64_t> pid;
+  std::optional<std::string> runtime;    ///< "process" or "docker"
+  std::optional<std::string> image;      ///< of a container: as it was asked for
+  std::optional<std::string> image_id;   ///< … and what that was at the last start
+  std::optional<std::string> container;  ///< its id
   std::string created_at;
   std::optional<std::string> ready_at;
   std::optional<Failure> failure;

@@ -104,6 +104,8 @@ Result<void> Admission::check_startable(const engine::DeployRequest& request, co
                                         std::span<const DeploymentId> leaving) {
   if (const auto& refused = sampler_.refresh()->gpu.no_starts) return fail(*refused);
   if (auto valid = engine::check(config); !valid) return valid;
+  const auto placed = engine::with_runtime(request, estimates_.settings().runtime_defaults());
+  if (!placed) return fail(placed.error());
   if (request.name) {
     if (auto free = check_name_is_free(*request.name, leaving); !free) return free;
   }
@@ -127,7 +129,10 @@ Result<void> Admission::check_name_is_free(const std::string& name, std::span<co
 }
 
 Result<DeploymentId> Admission::reserve(const Prepared& prepared) {
-  const auto& request = prepared.request;
+  // From now on it stays where it is, whatever the settings say later.
+  const auto placed = engine::with_runtime(prepared.request, estimates_.settings().runtime_defaults());
+  if (!placed) return fail(placed.error());
+  const auto& request = *placed;
   std::optional<std::uint16_t> wanted_port;
   if (request.port) wanted_port = static_cast<std::uint16_t>(*request.port);
   const auto port = hold_port(wanted_port);

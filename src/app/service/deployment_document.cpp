@@ -8,7 +8,8 @@
 namespace dgxmm::ports {
 
 BOOST_DESCRIBE_STRUCT(Instance, (),
-                      (runtime, pid, start_time_ticks, boot_id, command_digest, cgroup, cgroup_version, container_id))
+                      (runtime, pid, start_time_ticks, boot_id, command_digest, cgroup, cgroup_version, container_id,
+                       image))
 
 }  // namespace dgxmm::ports
 

@@ -16,6 +16,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLoadingPoll = 100ms;
+constexpr auto kUnreachablePoll = 500ms;
+constexpr auto kHelpDeadline = 10s;
+constexpr auto kContainerHelpDeadline = 60s;
+// Of a container's /dev/shm: a limit, not a reservation. Docker's own 64 MiB is too small for some engines.
+constexpr Bytes kSharedMemoryLimit = gib(1);
 constexpr auto kHttpDeadline = 2s;
 constexpr auto kReleasePoll = 50ms;
 constexpr auto kGuardPoll = 200ms;
@@ -65,6 +70,12 @@ class Membership {
   std::set<DeploymentId>& set_;
   DeploymentId id_;
 };
+
+/// What became of it, or how its stop goes, only the engine that runs the containers knows.
+bool waits_for_containers(const Deployment& deployment) {
+  if (!engine::in_container(deployment.request) || deployment::is_final(deployment.state)) return false;
+  return !deployment.instance || deployment.state == deployment::State::stopping;
+}
 
 /// Nothing more is to be done about it by a watcher.
 bool is_ending(const Deployment& deployment) {
@@ -125,20 +136,25 @@ void Supervisor::start(DeploymentId id) {
   world_.loop.spawn(fmt::format("start {}", deployment->name), run_start({id, deployment->generation}));
 }
 
-ports::Task<std::set<std::string, std::less<>>> Supervisor::supported_flags(std::string executable) {
+ports::Task<std::set<std::string, std::less<>>> Supervisor::supported_flags(std::string executable, std::string image) {
   std::vector<std::string> arguments{executable, "--help"};
-  const auto help = co_await world_.runtime.output_of(std::move(arguments), 10s, {});
+  const auto shown_name = image.empty() ? executable : image;
+  const auto deadline = image.empty() ? kHelpDeadline : kContainerHelpDeadline;
+  const auto help = co_await world_.runtime.output_of(std::move(arguments), deadline, std::move(image));
   if (help) co_return engine::parse_help_flags(*help);
-  log::warning("{} --help: {}; it is given the flags of the current build", executable, help.error().message);
+  log::warning("{} --help: {}; it is given the flags of the current build", printable(shown_name),
+               help.error().message);
   co_return std::set<std::string, std::less<>>{};
 }
 
 engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment,
                                            std::set<std::string, std::less<>> supported_flags) const {
-  engine::LaunchSpec spec{.executable = executable_of(deployment),
+  const bool contained = engine::in_container(deployment.request);
+  engine::LaunchSpec spec{.executable = contained ? std::string{} : executable_of(deployment),
                           .model_path = deployment.model_path,
                           .served_name = deployment.served_name,
-                          .port = deployment.port,
+                          .host = contained ? "0.0.0.0" : "127.0.0.1",
+                          .port = contained ? engine::kContainerPort : deployment.port,
                           .config = deployment.config,
                           .supported_flags = std::move(supported_flags)};
   if (engine::kind_of(deployment.config) == engine::EngineKind::vllm) {
@@ -154,6 +170,43 @@ const std::string& Supervisor::executable_of(const Deployment& deployment) const
   return engine::kind_of(deployment.config) == engine::EngineKind::vllm ? settings_.vllm : settings_.llama_server;
 }
 
+ports::InstanceSpec Supervisor::spec_of(const Deployment& deployment,
+                                        const std::set<std::string, std::less<>>& flags) const {
+  const auto launch = launch_spec(deployment, flags);
+  auto command = engine::make_command(launch);
+  ports::InstanceSpec spec{.deployment = deployment.id,
+                           .name = identity_.instance_name(deployment.id),
+                           .arguments = std::move(command.arguments),
+                           .environment = std::move(command.environment),
+                           .log_path = identity_.log_path(deployment.id),
+                           .before_start = {},
+                           .container = {}};
+  if (const auto device = engine_device(sampler_.latest()->gpu)) {
+    spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", *device);
+  }
+  auto* const tcp_ports = &world_.tcp_ports;
+  spec.before_start = [tcp_ports, port = deployment.port] { tcp_ports->release(port); };
+  if (!engine::in_container(deployment.request)) return spec;
+  spec.container = container::Settings{.image = deployment.request.image.value_or(""),
+                                       .mounts = engine::model_mounts(deployment.model_path, deployment.config),
+                                       .gpu = world_.gpu_present,
+                                       .shm_size = kSharedMemoryLimit,
+                                       .host_port = deployment.port,
+                                       .container_port = engine::kContainerPort};
+  return spec;
+}
+
+/// D6: somebody took the port between our letting go of it and the engine's binding it.
+bool Supervisor::move_to_another_port(Deployment& deployment) {
+  if (deployment.state != deployment::State::starting || deployment.request.port) return false;
+  const auto port = world_.tcp_ports.hold(std::nullopt);
+  if (!port) return false;
+  log::warning("{}: port {} was taken by another program, port {} is tried", deployment.name, deployment.port, *port);
+  deployment.port = *port;
+  table_.save_fact(deployment);
+  return true;
+}
+
 ports::Task<> Supervisor::run_start(Watch watch) {
   const auto turn = co_await starts_.take();
   if (const auto* waiting = current(watch); waiting == nullptr || waiting->state != deployment::State::starting) {
@@ -161,26 +214,26 @@ ports::Task<> Supervisor::run_start(Watch watch) {
   }
   being_started_.insert(watch.id);
   Membership starting{being_started_, watch.id};
+  auto* deployment = current(watch);
+  if (deployment == nullptr) co_return;
+  const bool contained = engine::in_container(deployment->request);
+  auto image = contained ? deployment->request.image.value_or("") : std::string{};
   std::set<std::string, std::less<>> flags;
   // vLLM takes a minute to say what it knows.
-  if (engine::kind_of(current(watch)->config) == engine::EngineKind::llamacpp) {
-    flags = co_await supported_flags(settings_.llama_server);
+  if (engine::kind_of(deployment->config) == engine::EngineKind::llamacpp) {
+    flags = co_await supported_flags(contained ? std::string{} : settings_.llama_server, std::move(image));
   }
-  auto* deployment = current(watch);
+  deployment = current(watch);
   if (deployment == nullptr || deployment->state != deployment::State::starting) co_return;
-  const auto launch = launch_spec(*deployment, flags);
-  auto command = engine::make_command(launch);
-  ports::InstanceSpec spec{.deployment = watch.id,
-                           .name = identity_.instance_name(watch.id),
-                           .arguments = std::move(command.arguments),
-                           .environment = std::move(command.environment),
-                           .log_path = identity_.log_path(watch.id)};
-  if (const auto device = engine_device(sampler_.latest()->gpu)) {
-    spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", *device);
-  }
+  auto spec = spec_of(*deployment, flags);
   world_.logs.remove(spec.log_path);
-  world_.tcp_ports.release(deployment->port);
   auto started = co_await world_.runtime.start(std::move(spec));
+  deployment = current(watch);
+  const bool port_lost = deployment != nullptr && !started && started.error().code == "port_taken";
+  if (port_lost && move_to_another_port(*deployment)) {
+    auto again = spec_of(*deployment, flags);
+    started = co_await world_.runtime.start(std::move(again));
+  }
   starting.end();
 
   deployment = current(watch);
@@ -188,6 +241,7 @@ ports::Task<> Supervisor::run_start(Watch watch) {
   const bool asked_to_stop =
       deployment->state != deployment::State::starting;  // then `finish_stopping` goes on from here
   if (!started) {
+    world_.tcp_ports.release(deployment->port);  // it may not have come to that
     if (asked_to_stop) co_return;
     const auto& error = started.error();
     deployment->failure = Failure{error.code, error.message, error.hint, {}};
@@ -201,7 +255,7 @@ ports::Task<> Supervisor::run_start(Watch watch) {
     co_return;
   }
   table_.apply(*deployment, deployment::Event::instance_started,
-               fmt::format("loading, pid {}", deployment->instance->pid));
+               fmt::format("loading, {}", deployment->instance->shown()));
   sampler_.refresh();
   watch_instance(*deployment, true);
   co_await guard_start(watch);
@@ -254,6 +308,20 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
     auto* deployment = current(watch);
     if (deployment == nullptr || is_ending(*deployment)) co_return;
     for (const auto& line : follower->read_new()) reader->read_line(line);
+
+    if (deployment->instance && world_.runtime.presence(*deployment->instance) == ports::Presence::unreachable) {
+      if (deployment->state != deployment::State::unknown) {
+        table_.apply(*deployment, deployment::Event::unreachable,
+                     "what runs it does not answer: whether it still runs is not known, and its memory stays counted");
+        sampler_.refresh();
+      }
+      co_await world_.loop.sleep_for(kUnreachablePoll);
+      continue;
+    }
+    if (deployment->state == deployment::State::unknown && !deployment->ready_at) {
+      table_.apply(*deployment, deployment::Event::reachable_loading, "it runs, and is still loading");
+      give_up_at = world_.clock.steady() + loading_limit(*deployment);
+    }
 
     const bool serving =
         deployment->state == deployment::State::ready || deployment->state == deployment::State::sleeping;
@@ -470,6 +538,15 @@ ports::Task<> Supervisor::finish_stopping(DeploymentId id) {
   auto* deployment = table_.find(id);
   if (deployment == nullptr || world_.loop.stopping()) co_return;
   world_.tcp_ports.release(deployment->port);
+  if (!deployment->instance && engine::in_container(deployment->request)) {
+    // It may have come to a container all the same, before an earlier daemon ended.
+    co_await world_.runtime.until_known();
+    deployment = table_.find(id);
+    if (deployment == nullptr || world_.loop.stopping()) co_return;
+    for (auto& [name, instance] : world_.runtime.find_owned()) {
+      if (name == identity_.instance_name(id)) deployment->instance = std::move(instance);
+    }
+  }
   std::string freed;
   if (deployment->instance) {
     const auto instance = *deployment->instance;
@@ -529,7 +606,7 @@ ports::Task<> Supervisor::calibrate(Watch watch) {
                      .measured = footprint,
                      .formula = deployment->estimate.formula,
                      .recorded_at = world_.clock.wall(),
-                     .image = {}});
+                     .image = deployment->instance->image.value_or("")});
   deployment->footprint = footprint;
   table_.save_fact(*deployment);
   events_.publish("calibration.recorded", watch.id,
@@ -545,7 +622,8 @@ ports::Task<> Supervisor::calibrate(Watch watch) {
 void Supervisor::reconcile() {
   std::map<std::string, ports::Instance> owned;
   for (auto& [name, instance] : world_.runtime.find_owned()) {
-    if (name.starts_with(identity_.instance_prefix)) owned.emplace(name, std::move(instance));
+    const bool ours = name.starts_with(identity_.instance_prefix) && !instance.is_container();
+    if (ours) owned.emplace(name, std::move(instance));
   }
 
   for (auto* deployment : table_.all()) {
@@ -555,42 +633,81 @@ void Supervisor::reconcile() {
       deployment->instance = found->second;  // the daemon was killed between starting it and storing that
     }
     if (found != owned.end()) owned.erase(found);
-    if (deployment->state == deployment::State::stopping) {
-      begin_stopping(*deployment);
-      continue;
-    }
-    const bool running =
-        deployment->instance && world_.runtime.presence(*deployment->instance) != ports::Presence::gone;
-    if (!running) {
-      end_unasked(*deployment, deployment::Event::instance_ended,
-                  {"engine_ended", "the engine ended while dgxmm was not running", "start it again",
-                   log_tail(deployment->id, kFailureLines)},
-                  Result<void>{});
-      continue;
-    }
-    ++deployment->generation;
-    const bool was_serving = deployment->ready_at.has_value();
-    if (!was_serving) {
-      const bool unborn = deployment->state == deployment::State::starting;
-      table_.apply(*deployment, unborn ? deployment::Event::instance_started : deployment::Event::reachable_loading,
-                   fmt::format("adopted, pid {}, still loading", deployment->instance->pid));
-    } else {
-      table_.apply(*deployment, deployment::Event::unreachable,
-                   fmt::format("adopted, pid {}; asking whether it still serves", deployment->instance->pid));
-    }
-    watch_instance(*deployment, !was_serving);
-    if (!was_serving) {
-      world_.loop.spawn(fmt::format("guard {}", deployment->name),
-                        guard_adopted_start({deployment->id, deployment->generation}));
-    }
+    if (!waits_for_containers(*deployment)) adopt(*deployment);
   }
-  for (const auto& [name, instance] : owned) {
-    events_.publish("engine.unknown", std::nullopt,
-                    fmt::format("an engine runs that dgxmm started and no longer knows, pid {} ({}): its memory counts "
-                                "as external; end it with `kill {}`",
-                                instance.pid, name, instance.pid),
-                    {{"pid", std::to_string(instance.pid)}, {"instance", name}});
+  for (const auto& [name, instance] : owned) report_unknown(name, instance);
+  world_.loop.spawn("find containers again", reconcile_containers());
+}
+
+/// Goes on with what an earlier daemon had started, or ends what was left of it.
+void Supervisor::adopt(Deployment& deployment) {
+  if (deployment.state == deployment::State::stopping) {
+    begin_stopping(deployment);
+    return;
   }
+  const bool running = deployment.instance && world_.runtime.presence(*deployment.instance) != ports::Presence::gone;
+  if (!running) {
+    end_unasked(deployment, deployment::Event::instance_ended,
+                {"engine_ended", "the engine ended while dgxmm was not running", "start it again",
+                 log_tail(deployment.id, kFailureLines)},
+                Result<void>{});
+    return;
+  }
+  ++deployment.generation;
+  const bool was_serving = deployment.ready_at.has_value();
+  const auto shown = deployment.instance->shown();
+  if (!was_serving) {
+    const bool unborn = deployment.state == deployment::State::starting;
+    table_.apply(deployment, unborn ? deployment::Event::instance_started : deployment::Event::reachable_loading,
+                 fmt::format("adopted, {}, still loading", shown));
+  } else {
+    table_.apply(deployment, deployment::Event::unreachable,
+                 fmt::format("adopted, {}; asking whether it still serves", shown));
+  }
+  watch_instance(deployment, !was_serving);
+  if (was_serving) return;
+  world_.loop.spawn(fmt::format("guard {}", deployment.name),
+                    guard_adopted_start({deployment.id, deployment.generation}));
+}
+
+void Supervisor::report_unknown(const std::string& name, const ports::Instance& instance) {
+  const auto end_it = instance.is_container() ? fmt::format("docker rm -f {}", instance.container_id.substr(0, 12))
+                                              : fmt::format("kill {}", instance.pid);
+  events_.publish("engine.unknown", std::nullopt,
+                  fmt::format("an engine runs that dgxmm started and no longer knows, {} ({}): its memory counts as "
+                              "external; end it with `{}`",
+                              instance.shown(), name, end_it),
+                  {{"pid", std::to_string(instance.pid)}, {"instance", name}, {"container", instance.container_id}});
+}
+
+ports::Task<> Supervisor::reconcile_containers() {
+  std::set<DeploymentId> waiting;
+  for (const auto* deployment : table_.all()) {
+    if (waits_for_containers(*deployment)) waiting.insert(deployment->id);
+  }
+  co_await world_.runtime.until_known();
+  if (world_.loop.stopping()) co_return;
+  std::set<std::string> known;
+  for (const auto* deployment : table_.all()) {
+    if (deployment->instance) known.insert(deployment->instance->container_id);
+    if (being_started_.contains(deployment->id)) known.insert(identity_.instance_name(deployment->id));
+  }
+  std::map<std::string, ports::Instance> owned;
+  for (auto& [name, instance] : world_.runtime.find_owned()) {
+    const bool unclaimed = instance.is_container() && !known.contains(instance.container_id) && !known.contains(name);
+    if (unclaimed) owned.emplace(name, std::move(instance));
+  }
+  for (const auto id : waiting) {
+    auto* deployment = table_.find(id);
+    if (deployment == nullptr || !waits_for_containers(*deployment) || being_stopped_.contains(id)) continue;
+    if (const auto found = owned.find(identity_.instance_name(id)); found != owned.end()) {
+      if (!deployment->instance) deployment->instance = found->second;
+      owned.erase(found);
+    }
+    adopt(*deployment);
+  }
+  for (const auto& [name, instance] : owned) report_unknown(name, instance);
+  sampler_.refresh();
 }
 
 std::optional<std::string> Supervisor::shown_line(std::string_view line) {

@@ -36,6 +36,7 @@ class Supervisor {
     ports::TcpPorts& tcp_ports;
     ports::EventLoop& loop;
     Clock& clock;
+    bool gpu_present = false;  ///< containers are to get it
   };
 
   Supervisor(World world, DeploymentTable& table, EventLog& events, Sampler& sampler, Estimates& estimates,
@@ -53,6 +54,7 @@ class Supervisor {
 
   /// After a restart of the daemon: finds the engines again that were running, and goes on with each (adopted, never
   /// restarted); marks those that ended meanwhile.
+  /// What only a container's engine can tell goes on beside, when that answers.
   void reconcile();
 
   /// A line of an engine's log as it is shown: masked; nothing for one that our own questions leave there.
@@ -88,7 +90,13 @@ class Supervisor {
   ports::Task<> guard_adopted_start(Watch watch);
   ports::Task<> give_up_loading(Watch watch);
   ports::Task<> end_loading(Watch watch, Failure failure, std::chrono::milliseconds grace);
-  ports::Task<std::set<std::string, std::less<>>> supported_flags(std::string executable);
+  ports::Task<std::set<std::string, std::less<>>> supported_flags(std::string executable, std::string image);
+  bool move_to_another_port(Deployment& deployment);
+  [[nodiscard]] ports::InstanceSpec spec_of(const Deployment& deployment,
+                                            const std::set<std::string, std::less<>>& flags) const;
+  void adopt(Deployment& deployment);
+  void report_unknown(const std::string& name, const ports::Instance& instance);
+  ports::Task<> reconcile_containers();
   void became_ready(Deployment& deployment, const engine::LogReader& reader);
   [[nodiscard]] std::chrono::milliseconds loading_limit(const Deployment& deployment) const;
   [[nodiscard]] Failure describe_end(const Deployment& deployment, const ports::ExitStatus& status);

@@ -1,6 +1,8 @@
 #pragma once
 #include "base/result.h"
 
+#include <compare>
+#include <optional>
 #include <string>
 #include <string_view>
 

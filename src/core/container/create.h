@@ -3,6 +3,7 @@
 #include "base/result.h"
 #include "core/container/container.h"
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -16,9 +16,10 @@ namespace dgxmm::engine {
 
 /// Everything needed to write an engine's command line.
 struct LaunchSpec {
-  std::string executable;  ///< llama-server or vllm
+  std::string executable;  ///< llama-server or vllm; empty: the entrypoint of a container's image
   std::string model_path;  ///< first split of a GGUF, or a folder
   std::string served_name;
+  std::string host = "127.0.0.1";  ///< where it listens
   std::uint16_t port = 0;
   EngineConfig config;
   /// The flags that this build's --help names; empty = not known, then those of the current build are used.

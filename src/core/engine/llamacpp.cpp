@@ -343,7 +343,7 @@ Command make_llamacpp_command(const LaunchSpec& spec) {
       "--alias",
       spec.served_name,
       "--host",
-      "127.0.0.1",
+      spec.host,
       "--port",
       std::to_string(spec.port),
       "--ctx-size",

@@ -39,6 +39,10 @@ struct DeployRequest {
   std::optional<std::string> quantization, spec_method;
   std::optional<bool> enable_lora, language_model_only;
 
+  std::optional<std::string>
+      runtime;                       ///< "process" or "docker"; default: the setting, and docker when an image is named
+  std::optional<std::string> image;  ///< of the container; its entrypoint is the engine's server
+
   std::optional<std::string> served_name;  ///< the name in the engine's OpenAI API; default: the deployment's name
   std::optional<std::int64_t> port;        ///< default: a free one
   std::optional<std::int64_t> priority;    ///< higher is more important; default 0

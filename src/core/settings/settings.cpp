@@ -42,6 +42,14 @@ constexpr std::array kDefinitions{
     Definition{"vllm", Kind::text, "vllm", 0, 0, false, "the vllm program: a path, or a name on the PATH"},
     Definition{"nvml_library", Kind::text, "libnvidia-ml.so.1", 0, 0, false,
                "NVIDIA's management library, a name or a path; empty: not used, and GPU memory is unknown"},
+    Definition{
+        "runtime", Kind::text, "auto", 0, 0, false,
+        "where engines run when a deployment does not say: process, docker, or auto (docker if an image is named)"},
+    Definition{"llamacpp_image", Kind::text, "", 0, 0, false,
+               "the image of llama.cpp's server for containers; its entrypoint is llama-server"},
+    Definition{"docker_socket", Kind::text, "/var/run/docker.sock", 0, 0, false, "the Docker Engine's Unix socket"},
+    Definition{"docker_network", Kind::text, "", 0, 0, false,
+               "the Docker network that containers get; empty = Docker's default"},
     Definition{"model_folders", Kind::list, "", 0, 0, false, "folders searched for models"},
     Definition{
         "hugging_face_cache", Kind::text, "auto", 0, 0, false,
@@ -82,6 +90,10 @@ Member member_of(std::string_view name) {
       {"llama_server", &Settings::llama_server},
       {"vllm", &Settings::vllm},
       {"nvml_library", &Settings::nvml_library},
+      {"runtime", &Settings::runtime},
+      {"llamacpp_image", &Settings::llamacpp_image},
+      {"docker_socket", &Settings::docker_socket},
+      {"docker_network", &Settings::docker_network},
       {"model_folders", &Settings::model_folders},
       {"hugging_face_cache", &Settings::hugging_face_cache},
       {"catalog_rescan_s", &Settings::catalog_rescan_s},
@@ -181,6 +193,8 @@ std::vector<model::SearchedFolder> Settings::searched_folders() const {
   return folders;
 }
 
+engine::RuntimeDefaults Settings::runtime_defaults() const { return {.runtime = runtime, .image = llamacpp_image}; }
+
 std::span<const Definition> definitions() { return kDefinitions; }
 
 std::optional<std::string_view> nearest_name(std::string_view mistyped) {
@@ -210,6 +224,13 @@ Result<Settings> apply(std::span<const Assignment> assignments) {
         "bad_setting",
         fmt::format("{}: 'log_level' must be debug, info, warning or error, not '{}'", where, settings.log_level), {},
         where);
+  }
+  constexpr std::array<std::string_view, 3> kRuntimes{"process", "docker", "auto"};
+  if (std::ranges::find(kRuntimes, settings.runtime) == kRuntimes.end()) {
+    const auto where = where_of(settings, "runtime");
+    return fail("bad_setting",
+                fmt::format("{}: 'runtime' must be process, docker or auto, not '{}'", where, settings.runtime), {},
+                where);
   }
   const auto listen = parse_listen(settings.listen);
   const auto listen_where = where_of(settings, "listen");

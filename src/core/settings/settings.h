@@ -1,6 +1,7 @@
 #pragma once
 #include "base/result.h"
 #include "core/engine/request.h"
+#include "core/engine/runtime_choice.h"
 #include "core/memory/budget.h"
 #include "core/memory/estimate.h"
 #include "core/model/catalog.h"
@@ -29,6 +30,10 @@ struct Settings {
   std::string llama_server = "llama-server";
   std::string vllm = "vllm";
   std::string nvml_library = "libnvidia-ml.so.1";
+  std::string runtime = "auto";
+  std::string llamacpp_image;
+  std::string docker_socket = "/var/run/docker.sock";
+  std::string docker_network;
   std::vector<std::string> model_folders;
   std::string hugging_face_cache = "auto";
   double catalog_rescan_s = 60;
@@ -49,6 +54,7 @@ struct Settings {
   [[nodiscard]] engine::ConfigDefaults config_defaults() const;
   /// The model folders, and the Hugging Face cache when it is known where it is.
   [[nodiscard]] std::vector<model::SearchedFolder> searched_folders() const;
+  [[nodiscard]] engine::RuntimeDefaults runtime_defaults() const;
 };
 
 enum class Kind { number, integer, text, list };

@@ -175,6 +175,10 @@ FakeRuntime::Engine* FakeRuntime::listening_on(std::uint16_t port) {
   let_die();
   for (auto& [pid, engine] : engines_) {
     if (engine.ended) continue;
+    if (engine.spec.container) {
+      if (engine.spec.container->host_port == port) return &engine;
+      continue;
+    }
     const auto& arguments = engine.spec.arguments;
     const auto flag = std::ranges::find(arguments, "--port");
     if (flag != arguments.end() && *std::next(flag) == std::to_string(port)) return &engine;
@@ -209,13 +213,20 @@ ports::Task<Result<ports::Instance>> FakeRuntime::start(ports::InstanceSpec spec
   if (start_throws) throw std::runtime_error("the runtime fails in a way that nobody foresaw");
   const auto script = next;
   co_await loop_->sleep_for(script.start_takes);
-  if (script.start_error) co_return fail(*script.start_error);
+  if (spec.container && !containers_answer) co_return fail("docker_unreachable", "Docker does not answer");
+  if (spec.before_start) spec.before_start();
+  if (script.start_error && next.start_errors-- > 0) co_return fail(*script.start_error);
   const auto pid = ++last_pid_;
   ports::Instance instance;
   instance.runtime = "process";
   instance.pid = pid;
   instance.start_time_ticks = static_cast<std::uint64_t>(pid) * 100;
   instance.boot_id = "boot";
+  if (spec.container) {
+    instance.runtime = "docker";
+    instance.container_id = fmt::format("{:064x}", pid);
+    instance.image = "sha256:" + spec.container->image;
+  }
   auto& lines = logs_.files[spec.log_path];
   lines.insert(lines.end(), script.log.begin(), script.log.end());
   Engine engine;
@@ -239,16 +250,20 @@ ports::Task<Result<std::string>> FakeRuntime::output_of(std::vector<std::string>
 ports::Presence FakeRuntime::presence(const ports::Instance& instance) {
   let_die();
   const auto found = engines_.find(instance.pid);
+  if (instance.is_container() && !containers_answer) return ports::Presence::unreachable;
   const bool same = found != engines_.end() && found->second.instance == instance;
   return same && !found->second.ended ? ports::Presence::running : ports::Presence::gone;
 }
 
-ports::Task<> FakeRuntime::until_known() { co_return; }
+ports::Task<> FakeRuntime::until_known() {
+  while (!containers_answer && !loop_->stopping()) co_await loop_->sleep_for(milliseconds{100});
+}
 
 std::vector<std::pair<std::string, ports::Instance>> FakeRuntime::find_owned() {
   let_die();
   std::vector<std::pair<std::string, ports::Instance>> result;
   for (const auto& [pid, engine] : engines_) {
+    if (engine.instance.is_container() && !containers_answer) continue;
     if (!engine.ended) result.emplace_back(engine.spec.name, engine.instance);
   }
   return result;
@@ -258,6 +273,11 @@ ports::Task<ports::ExitStatus> FakeRuntime::wait(ports::Instance instance) {
   while (!loop_->stopping()) {
     let_die();
     const auto& engine = engines_.at(instance.pid);
+    const bool seen = containers_answer || !instance.is_container();
+    if (!seen) {
+      co_await loop_->sleep_for(milliseconds{100});
+      continue;
+    }
     if (engine.ended) {
       auto status = engine.status;
       co_return status;
@@ -274,6 +294,10 @@ ports::Task<ports::ExitStatus> FakeRuntime::wait(ports::Instance instance) {
 
 ports::Task<Result<void>> FakeRuntime::stop(ports::Instance instance, milliseconds grace) {
   auto& engine = engines_.at(instance.pid);
+  if (instance.is_container() && !containers_answer) {
+    co_await loop_->sleep_for(grace);
+    co_return fail("docker_unreachable", "Docker does not answer");
+  }
   ++engine.stops;
   if (engine.ended) co_return Result<void>{};
   if (engine.script.survives_stop) {

@@ -73,6 +73,7 @@ class FakeEngineLogs final : public ports::EngineLogs {
 /// How an engine behaves that is started.
 struct EngineScript {
   std::optional<Error> start_error;
+  int start_errors = 1000;  ///< how often, before it starts after all
   std::chrono::milliseconds start_takes{10};
   std::chrono::milliseconds start_returns_after{0};  ///< it exists already, and the daemon has not heard of it yet
   std::chrono::milliseconds loading_takes{3000};
@@ -109,6 +110,7 @@ class FakeRuntime final : public ports::ContainerRuntime {
 
   EngineScript next;  ///< of the engines started from now on
   bool start_throws = false;
+  bool containers_answer = true;  ///< the engine that runs the containers, not they themselves
 
   /// The daemon that uses it now.
   void attach(SimulatedLoop& loop);

@@ -1,0 +1,51 @@
+#include "app/service/runtimes.h"
+
+#include <iterator>
+
+namespace dgxmm::service {
+
+using ports::Instance;
+using ports::Task;
+
+Task<Result<Instance>> Runtimes::start(ports::InstanceSpec spec) {
+  auto& runtime = spec.container ? containers_ : processes_;
+  return runtime.start(std::move(spec));
+}
+
+Task<Result<std::string>> Runtimes::output_of(std::vector<std::string> arguments, std::chrono::milliseconds deadline,
+                                              std::string image) {
+  auto& runtime = image.empty() ? processes_ : containers_;
+  return runtime.output_of(std::move(arguments), deadline, std::move(image));
+}
+
+ports::Presence Runtimes::presence(const Instance& instance) { return of(instance).presence(instance); }
+
+Task<> Runtimes::until_known() {
+  co_await processes_.until_known();
+  co_await containers_.until_known();
+}
+
+std::vector<std::pair<std::string, Instance>> Runtimes::find_owned() {
+  auto found = processes_.find_owned();
+  auto containers = containers_.find_owned();
+  found.insert(found.end(), std::make_move_iterator(containers.begin()), std::make_move_iterator(containers.end()));
+  return found;
+}
+
+Task<ports::ExitStatus> Runtimes::wait(Instance instance) {
+  auto& runtime = of(instance);
+  return runtime.wait(std::move(instance));
+}
+
+Task<Result<void>> Runtimes::stop(Instance instance, std::chrono::milliseconds grace) {
+  auto& runtime = of(instance);
+  return runtime.stop(std::move(instance), grace);
+}
+
+std::optional<memory::Measured> Runtimes::measure(const Instance& instance) { return of(instance).measure(instance); }
+
+std::vector<std::int64_t> Runtimes::pids(const Instance& instance) { return of(instance).pids(instance); }
+
+void Runtimes::forget(const Instance& instance) { of(instance).forget(instance); }
+
+}  // namespace dgxmm::service

@@ -1,0 +1,187 @@
+#include "unit/app/support/daemon.h"
+
+#include <algorithm>
+#include <string>
+
+namespace dgxmm::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using deployment::State;
+
+// A deployment in a container: what it is started with, and what happens when the engine that runs it does not answer.
+
+constexpr auto kInContainer = R"("model": "/models/a.gguf", "image": "llama:1")";
+
+TEST(Contained, GetsItsModelReadOnlyAndAPortOfTheHost) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready(kInContainer);
+  const auto& spec = world.runtime.newest(id)->spec;
+  ASSERT_TRUE(spec.container);
+  EXPECT_EQ(spec.container->image, "llama:1");
+  EXPECT_EQ(spec.container->host_port, daemon.at(id).port);
+  EXPECT_NE(spec.container->container_port, spec.container->host_port);
+  ASSERT_EQ(spec.container->mounts.size(), 1U);
+  EXPECT_EQ(spec.container->mounts.front().source, daemon.at(id).model_path);
+  EXPECT_EQ(spec.arguments.front(), "") << "the image's own entrypoint";
+  const auto host = std::ranges::find(spec.arguments, "--host");
+  EXPECT_EQ(*std::next(host), "0.0.0.0") << "of the container's network";
+  EXPECT_TRUE(daemon.tcp_ports.held.empty());
+}
+
+TEST(Contained, IsShownWithItsImageAndId) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready(kInContainer);
+  const auto response = daemon.request("GET", path_of(id));
+  EXPECT_EQ(member(response, "runtime"), "docker");
+  EXPECT_EQ(member(response, "image"), "llama:1");
+  EXPECT_EQ(member(response, "image_id"), "sha256:llama:1");
+  EXPECT_EQ(member(response, "container").size(), 64U);
+}
+
+TEST(Contained, WithoutAnImageIsRefusedByItsField) {
+  World world;
+  Daemon daemon{world};
+  const auto response =
+      daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf", "runtime": "docker"})");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_EQ(member(response, "where"), "image");
+  EXPECT_TRUE(world.store.deployments().empty());
+}
+
+TEST(Contained, D6_APortThatIsLostInBetweenIsReplacedOnce) {
+  World world;
+  world.runtime.next.start_error = Error{"port_taken", "the port is taken", {}, {}};
+  world.runtime.next.start_errors = 1;
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kInContainer);
+  const auto first = daemon.at(id).port;
+  daemon.expect_state(id, State::ready);
+  EXPECT_NE(daemon.at(id).port, first);
+  EXPECT_TRUE(daemon.tcp_ports.held.empty());
+}
+
+TEST(Contained, D6_NotTwiceAndNotWhenThePortWasAskedFor) {
+  World world;
+  world.runtime.next.start_error = Error{"port_taken", "the port is taken", {}, {}};
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kInContainer);
+  daemon.expect_state(id, State::failed);
+  EXPECT_EQ(daemon.at(id).failure->code, "port_taken");
+  world.runtime.next.start_errors = 1;
+  const auto asked = daemon.deploy(R"("model": "/models/a.gguf", "image": "llama:1", "port": 41234)");
+  daemon.expect_state(asked, State::failed);
+  EXPECT_EQ(daemon.at(asked).port, 41234);
+  EXPECT_TRUE(daemon.tcp_ports.held.empty());
+}
+
+TEST(Contained, AStartThatDockerRefusesHoldsNothing) {
+  World world;
+  world.runtime.containers_answer = false;
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kInContainer);
+  daemon.expect_state(id, State::failed);
+  EXPECT_EQ(daemon.at(id).failure->code, "docker_unreachable");
+  EXPECT_TRUE(daemon.tcp_ports.held.empty());
+  EXPECT_EQ(daemon.budget().committed, Bytes{0});
+}
+
+TEST(Contained, IsUnknownAndCountsInFullWhileDockerDoesNotAnswer) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready(kInContainer);
+  const auto committed = daemon.budget().committed;
+  world.runtime.containers_answer = false;
+  daemon.expect_state(id, State::unknown);
+  EXPECT_EQ(daemon.budget().committed, committed);
+  EXPECT_EQ(daemon.request("GET", "/api/v1/budget").status, 200);
+  world.runtime.containers_answer = true;
+  daemon.expect_state(id, State::ready);
+  EXPECT_EQ(world.runtime.engines().size(), 1U);
+}
+
+TEST(Contained, OneThatWasLoadingGoesOnLoading) {
+  World world;
+  world.runtime.next.loading_takes = 60s;
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kInContainer);
+  daemon.expect_state(id, State::loading);
+  world.runtime.containers_answer = false;
+  daemon.expect_state(id, State::unknown);
+  world.runtime.containers_answer = true;
+  daemon.expect_state(id, State::loading);
+  daemon.expect_state(id, State::ready);
+}
+
+TEST(Contained, AStopThatDockerDoesNotAnswerFailsAndTheMemoryStaysCounted) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready(kInContainer);
+  world.runtime.containers_answer = false;
+  const auto response = daemon.request("POST", path_of(id, "/stop"));
+  EXPECT_EQ(member(response, "code"), "docker_unreachable");
+  EXPECT_EQ(daemon.at(id).state, State::stopping);
+  EXPECT_GT(daemon.budget().committed, Bytes{0});
+  world.runtime.containers_answer = true;
+  EXPECT_EQ(daemon.request("POST", path_of(id, "/stop")).status, 200);
+  EXPECT_EQ(daemon.at(id).state, State::stopped);
+}
+
+/// Kills the daemon at every moment of a life; the next one has to wait for Docker before it knows what became of it.
+TEST(Contained, KilledAtAnyMomentNoContainerIsLostStartedTwiceOrLeftUncounted) {
+  for (auto moment = 0ms; moment < 6s; moment += 50ms) {
+    SCOPED_TRACE(moment.count());
+    World world;
+    world.runtime.next.start_takes = 300ms;
+    world.runtime.next.start_returns_after = 300ms;
+    world.runtime.next.loading_takes = 1s;
+    world.runtime.next.stop_takes = 1s;
+    auto before = std::make_unique<Daemon>(world);
+    const auto id = before->deploy(kInContainer);
+    const bool stops = moment > 3s;
+    const auto end = world.clock.steady() + moment;
+    if (stops) {
+      before->loop->run_for(3s);
+      before->send("POST", path_of(id, "/stop"));
+    }
+    before->loop->run_for(std::chrono::duration_cast<std::chrono::milliseconds>(end - world.clock.steady()));
+    before->kill();
+    before.reset();
+
+    world.runtime.containers_answer = false;
+    Daemon after{world};
+    after.loop->run_for(5s);
+    const bool ended = deployment::is_final(after.at(id).state);
+    EXPECT_EQ(after.budget().committed > Bytes{0}, !ended) << "what is not known counts";
+    EXPECT_TRUE(!ended || world.runtime.running_count() == 0);
+    world.runtime.containers_answer = true;
+    after.loop->run_for(30s);
+    EXPECT_LE(world.runtime.engines().size(), 1U);
+    const bool runs = world.runtime.running_count() == 1;
+    EXPECT_EQ(after.at(id).state, stops ? State::stopped : runs ? State::ready : State::failed);
+    EXPECT_EQ(after.budget().committed > Bytes{0}, runs);
+    EXPECT_EQ(after.service->trouble(), std::nullopt);
+  }
+}
+
+TEST(Contained, OneThatNoDeploymentKnowsIsNamedWithWhatEndsIt) {
+  World world;
+  {
+    Daemon daemon{world};
+    daemon.deploy_ready(kInContainer);
+    daemon.kill();
+  }
+  world.store.remove_deployment(DeploymentId{1});
+  Daemon daemon{world};
+  daemon.loop->run_for(1s);
+  const auto events = daemon.service->events.after(0, 100);
+  const auto named = std::ranges::find(events, "engine.unknown", &dto::Event::type);
+  ASSERT_NE(named, events.end());
+  EXPECT_NE(named->message.find("docker rm -f "), std::string::npos) << named->message;
+  EXPECT_EQ(world.runtime.running_count(), 1U);
+}
+
+}  // namespace
+}  // namespace dgxmm::testing
