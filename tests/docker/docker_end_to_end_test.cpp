@@ -1,0 +1,107 @@
+// The whole daemon with an engine in a container, as a person sees it.
+#include "docker/dockerd.h"
+#include "e2e/support/daemon.h"
+
+#include <gmock/gmock.h>
+
+namespace dgxmm::docker {
+namespace {
+
+using e2e::at;
+using e2e::Daemon;
+using e2e::number;
+using e2e::Request;
+using e2e::text;
+using testing::HasSubstr;
+
+class ContainedEngine : public e2e::EndToEnd {
+ protected:
+  void SetUp() override {
+    e2e::EndToEnd::SetUp();
+    if (HasFatalFailure()) return;
+    if (const auto reason = reason_against_dockerd(); !reason.empty()) GTEST_SKIP() << "SKIPPED: " << reason;
+    dockerd_ = std::make_unique<Dockerd>(std::vector<std::string>{"--live-restore"});
+    image_ = dockerd_->import_llama_cpp();
+    daemon_ =
+        std::make_unique<Daemon>(Daemon::Options{.flags = {"--docker-socket", dockerd_->socket(), "--docker-network",
+                                                           dockerd_->network(), "--stop-grace-s", "2"}});
+  }
+
+  e2e::Run deploy() const {
+    return daemon_->run(Request{.name = "model"}.deploy({"--runtime", "docker", "--image", image_}));
+  }
+  std::string containers() const { return dockerd_->call("GET", "/containers/json?all=1").body; }
+
+  std::unique_ptr<Dockerd> dockerd_;
+  std::string image_;
+  std::unique_ptr<Daemon> daemon_;
+};
+
+TEST_F(ContainedEngine, IsDeployedServesIsMeasuredShowsItsLogAndStops) {
+  const auto deployed = deploy();
+  ASSERT_EQ(deployed.exit_code, 0) << deployed.all();
+  const auto model = daemon_->deployment("model");
+  EXPECT_EQ(text(model, "state"), "ready");
+  EXPECT_EQ(text(model, "runtime"), "docker");
+  EXPECT_THAT(containers(), HasSubstr(text(model, "container")));
+  EXPECT_EQ(e2e::chat(text(model, "url"), "model").status, 200);
+  EXPECT_GT(number(at(model, "measured"), "anon_bytes"), 20 * e2e::kMib);
+  EXPECT_TRUE(e2e::eventually([&] { return at(daemon_->deployment("model"), "footprint_bytes").is_int64(); })) << "C1";
+  const auto logs = daemon_->run({"logs", "model"});
+  EXPECT_THAT(logs.out, HasSubstr("model loaded"));
+  EXPECT_THAT(daemon_->run({"ps"}).out, HasSubstr("ready"));
+  EXPECT_TRUE(daemon_->engines().empty()) << "no process of the daemon's own";
+
+  const auto stopped = daemon_->run({"stop", "model"});
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.all();
+  EXPECT_EQ(daemon_->state_of("model"), "stopped");
+  EXPECT_TRUE(e2e::eventually([&] { return containers() == "[]\n"; }));
+  const auto again = daemon_->run({"start", "model"});
+  EXPECT_EQ(again.exit_code, 0) << again.all();
+  EXPECT_EQ(text(daemon_->deployment("model"), "runtime"), "docker");
+}
+
+TEST_F(ContainedEngine, OutlivesTheDaemonAndIsTakenOverByTheNextOne) {
+  ASSERT_EQ(deploy().exit_code, 0);
+  const auto before = daemon_->deployment("model");
+  daemon_->kill_hard();
+  EXPECT_EQ(e2e::chat(text(before, "url"), "model").status, 200);
+  daemon_->start();
+  ASSERT_TRUE(daemon_->becomes("model", "ready"));
+  const auto after = daemon_->deployment("model");
+  for (const auto* member : {"id", "container", "url", "pid"}) EXPECT_EQ(at(after, member), at(before, member));
+}
+
+TEST_F(ContainedEngine, KilledRightAfterTheAnswer_TheContainerIsThereOnceOrNotAtAll) {
+  const auto body = R"({"model": ")" + e2e::environment().model.string() +
+                    R"(", "name": "model", "ctx_size": 512, "image": ")" + image_ + "\"}";
+  ASSERT_EQ(daemon_->post("/deployments", body).status, 201);
+  ASSERT_TRUE(e2e::eventually([&] { return containers().find("dgxmm.name") != std::string::npos; }));
+  daemon_->kill_hard();
+  daemon_->start();
+  ASSERT_TRUE(e2e::eventually([&] {
+    const auto state = daemon_->state_of("model");
+    return state == "ready" || state == "failed";
+  }));
+  if (daemon_->state_of("model") == "failed") {
+    const auto start = daemon_->run({"start", "model"});
+    ASSERT_EQ(start.exit_code, 0) << start.all();
+  }
+  const auto found = containers();
+  const std::string mark = R"("dgxmm.name":"dgxmm-)";
+  EXPECT_EQ(found.find(mark), found.rfind(mark)) << found;
+  EXPECT_EQ(e2e::chat(text(daemon_->deployment("model"), "url"), "model").status, 200);
+}
+
+TEST_F(ContainedEngine, WhileDockerHangsItIsUnknownItsMemoryCountsAndTheApiAnswers) {
+  ASSERT_EQ(deploy().exit_code, 0);
+  const auto committed = number(daemon_->document("/budget"), "committed_bytes");
+  dockerd_->freeze(true);
+  EXPECT_TRUE(daemon_->becomes("model", "unknown"));
+  EXPECT_EQ(number(daemon_->document("/budget"), "committed_bytes"), committed);
+  dockerd_->freeze(false);
+  EXPECT_TRUE(daemon_->becomes("model", "ready"));
+}
+
+}  // namespace
+}  // namespace dgxmm::docker
