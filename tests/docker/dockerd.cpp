@@ -101,7 +101,7 @@ Dockerd::~Dockerd() {
     if (!running()) start();
     freeze(false);
     const auto ids = call("GET", "/containers/json?all=1").body;
-    for (auto at = ids.find("\"Id\":\""); at != std::string::npos; at = ids.find("\"Id\":\"", at + 1)) {
+    for (auto at = ids.find(R"("Id":")"); at != std::string::npos; at = ids.find(R"("Id":")", at + 1)) {
       call("DELETE", fmt::format("/containers/{}?force=1&v=1", ids.substr(at + 6, 64)));
     }
     call("DELETE", "/networks/" + network_);
@@ -175,7 +175,7 @@ std::string Dockerd::create_foreign(const std::string& name, const std::string& 
       call("POST", "/containers/create?name=" + name,
            fmt::format(R"({{"Image":"{}","Cmd":["--version"],"HostConfig":{{"NetworkMode":"none"}}}})", image));
   if (made.status != 201) throw std::runtime_error("no foreign container: " + made.body);
-  return made.body.substr(made.body.find("\"Id\":\"") + 6, 64);
+  return made.body.substr(made.body.find(R"("Id":")") + 6, 64);
 }
 
 }  // namespace dgxmm::docker

@@ -12,10 +12,10 @@ namespace dgxmm::container {
 std::optional<ApiVersion> parse_api_version(std::string_view text) {
   const auto point = text.find('.');
   if (point == std::string_view::npos) return std::nullopt;
-  const auto major_ = parse_number<int>(text.substr(0, point));
-  const auto minor_ = parse_number<int>(text.substr(point + 1));
-  if (!major_ || !minor_ || *major_ < 0 || *minor_ < 0) return std::nullopt;
-  return ApiVersion{*major_, *minor_};
+  const auto major_number = parse_number<int>(text.substr(0, point));
+  const auto minor_number = parse_number<int>(text.substr(point + 1));
+  if (!major_number || !minor_number || *major_number < 0 || *minor_number < 0) return std::nullopt;
+  return ApiVersion{*major_number, *minor_number};
 }
 
 std::string to_text(ApiVersion version) { return fmt::format("{}.{}", version.major, version.minor); }

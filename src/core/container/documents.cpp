@@ -186,12 +186,12 @@ std::optional<EngineTime> parse_time(std::string_view text) {
   // Before it a count of nanoseconds in 64 bits would not hold it; Go's zero time is of year 1.
   constexpr int kFirstYear = 1970;
   constexpr int kLastYear = 2261;
-  const auto year_ = take_digits(text, 4, kFirstYear, kLastYear);
-  if (!year_ || !take(text, '-')) return std::nullopt;
-  const auto month_ = take_digits(text, 2, 1, 12);
-  if (!month_ || !take(text, '-')) return std::nullopt;
-  const auto day_ = take_digits(text, 2, 1, 31);
-  if (!day_ || !take(text, 'T')) return std::nullopt;
+  const auto year_number = take_digits(text, 4, kFirstYear, kLastYear);
+  if (!year_number || !take(text, '-')) return std::nullopt;
+  const auto month_number = take_digits(text, 2, 1, 12);
+  if (!month_number || !take(text, '-')) return std::nullopt;
+  const auto day_number = take_digits(text, 2, 1, 31);
+  if (!day_number || !take(text, 'T')) return std::nullopt;
   const auto hour = take_digits(text, 2, 0, 23);
   if (!hour || !take(text, ':')) return std::nullopt;
   const auto minute = take_digits(text, 2, 0, 59);
@@ -202,7 +202,8 @@ std::optional<EngineTime> parse_time(std::string_view text) {
   if (!fraction) return std::nullopt;
   const auto offset = take_offset(text);
   if (!offset || !text.empty()) return std::nullopt;
-  const year_month_day date{year{*year_}, month{static_cast<unsigned>(*month_)}, day{static_cast<unsigned>(*day_)}};
+  const year_month_day date{year{*year_number}, month{static_cast<unsigned>(*month_number)},
+                            day{static_cast<unsigned>(*day_number)}};
   if (!date.ok()) return std::nullopt;
   return EngineTime{sys_days{date}} + hours{*hour} + minutes{*minute} + seconds{*second} + *fraction - *offset;
 }

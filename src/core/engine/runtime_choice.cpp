@@ -14,14 +14,14 @@ namespace {
 constexpr std::string_view kProcess = "process";
 constexpr std::string_view kDocker = "docker";
 
-std::unexpected<Error> bad_field(std::string field, std::string what, std::string hint = {}) {
-  auto message = field + ": " + what;
+std::unexpected<Error> bad_field(std::string field, std::string_view what, std::string hint = {}) {
+  auto message = fmt::format("{}: {}", field, what);
   return fail("bad_field", std::move(message), std::move(hint), std::move(field));
 }
 
 void add_mounts(std::string_view path, std::vector<container::Mount>& mounts) {
   if (path.empty() || path == "none") return;
-  const auto add = [&mounts](std::string file) {
+  const auto add = [&mounts](const std::string& file) {
     container::Mount mount{.source = file, .target = file};
     if (std::ranges::find(mounts, mount) == mounts.end()) mounts.push_back(std::move(mount));
   };
