@@ -136,7 +136,7 @@ TEST(Events, AnActionMayHaveASuffix) {
 
 TEST(Events, OfAnotherKindAreReadTooAndGarbageIsAnError) {
   EXPECT_EQ(parse_event(R"({"Type":"image","Action":"pull"})")->id, "");
-  for (const auto* text : {"", "{}", R"({"Type":null})", "[1]", "{\"Type\":\"container\""})
+  for (const auto* text : {"", "{}", R"({"Type":null})", "[1]", R"({"Type":"container")"})
     EXPECT_FALSE(parse_event(text));
 }
 
