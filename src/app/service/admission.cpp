@@ -104,8 +104,12 @@ Result<void> Admission::check_startable(const engine::DeployRequest& request, co
                                         std::span<const DeploymentId> leaving) {
   if (const auto& refused = sampler_.refresh()->gpu.no_starts) return fail(*refused);
   if (auto valid = engine::check(config); !valid) return valid;
-  const auto placed = engine::with_runtime(request, estimates_.settings().runtime_defaults());
+  const auto placed = engine::with_runtime(request, estimates_.settings().runtime_defaults(engine::kind_of(config)));
   if (!placed) return fail(placed.error());
+  if (engine::in_container(*placed) && engine::kind_of(config) == engine::EngineKind::vllm) {
+    return fail("engine_not_supported_yet", "vLLM is not started in containers yet, only as a process",
+                "ask for the runtime process, without an image", "runtime");
+  }
   if (request.name) {
     if (auto free = check_name_is_free(*request.name, leaving); !free) return free;
   }
@@ -130,7 +134,8 @@ Result<void> Admission::check_name_is_free(const std::string& name, std::span<co
 
 Result<DeploymentId> Admission::reserve(const Prepared& prepared) {
   // From now on it stays where it is, whatever the settings say later.
-  const auto placed = engine::with_runtime(prepared.request, estimates_.settings().runtime_defaults());
+  const auto placed =
+      engine::with_runtime(prepared.request, estimates_.settings().runtime_defaults(engine::kind_of(prepared.config)));
   if (!placed) return fail(placed.error());
   const auto& request = *placed;
   std::optional<std::uint16_t> wanted_port;

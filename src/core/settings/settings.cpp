@@ -193,7 +193,9 @@ std::vector<model::SearchedFolder> Settings::searched_folders() const {
   return folders;
 }
 
-engine::RuntimeDefaults Settings::runtime_defaults() const { return {.runtime = runtime, .image = llamacpp_image}; }
+engine::RuntimeDefaults Settings::runtime_defaults(engine::EngineKind kind) const {
+  return {.runtime = runtime, .image = kind == engine::EngineKind::llamacpp ? llamacpp_image : std::string{}};
+}
 
 std::span<const Definition> definitions() { return kDefinitions; }
 

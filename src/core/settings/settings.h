@@ -54,7 +54,7 @@ struct Settings {
   [[nodiscard]] engine::ConfigDefaults config_defaults() const;
   /// The model folders, and the Hugging Face cache when it is known where it is.
   [[nodiscard]] std::vector<model::SearchedFolder> searched_folders() const;
-  [[nodiscard]] engine::RuntimeDefaults runtime_defaults() const;
+  [[nodiscard]] engine::RuntimeDefaults runtime_defaults(engine::EngineKind kind) const;
 };
 
 enum class Kind { number, integer, text, list };
