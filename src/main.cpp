@@ -93,7 +93,6 @@ docker::DockerRuntimeOptions docker_options(const settings::Settings& settings,
   options.socket = settings.docker_socket;
   options.expected = settings.runtime == "docker" || !settings.llamacpp_image.empty();
   options.owned_prefix = processes.owned_prefix;
-  options.gpu_possible = processes.gpu_possible;
   options.log_limit = mib(settings.engine_log_mib);
   options.network = settings.docker_network;
   options.kernel_log = host::read_kernel_log;
@@ -134,20 +133,12 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   net::AsioHttpClient http{loop};
   process::FileEngineLogs logs{settings.engine_log_mib * 1024 * 1024};
   system::HeldTcpPorts tcp_ports;
-  service::Service service{
-      {.host = probe,
-       .gpu = gpu,
-       .model_files = models,
-       .folder_watch = folder_watch,
-       .store = **store,
-       .world = {.runtime = runtime, .http = http, .logs = logs, .tcp_ports = tcp_ports, .loop = loop, .clock = clock}},
-      settings,
-      {.state_dir = settings.state_dir, .instance_prefix = options.owned_prefix}};
   const process::MemoryCgroups cgroups;
   docker::DockerRuntime containers{loop, http, cgroups, logs, docker_options(settings, options)};
   if (settings.runtime != "process") containers.begin();
   service::Runtimes runtime{processes, containers};
   service::Service service{{.host = probe,
+                            .gpu = gpu,
                             .model_files = models,
                             .folder_watch = folder_watch,
                             .store = **store,
@@ -157,7 +148,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
                                       .tcp_ports = tcp_ports,
                                       .loop = loop,
                                       .clock = clock,
-                                      .gpu_present = options.gpu_possible}},
+                                      .gpu_present = probe.has_nvidia_driver()}},
                            settings,
                            {.state_dir = settings.state_dir, .instance_prefix = options.owned_prefix}};
   const auto handler = api::make_api(service, build);

@@ -210,7 +210,6 @@ TEST_F(DockerRuntimeTest, AnEngineServesItsLogIsCopiedItIsMeasuredAndStopped) {
   const auto measured = daemon_->measure(instance);
   ASSERT_TRUE(measured);
   EXPECT_GT(measured->anon.value_or(Bytes{}), mib(20));
-  EXPECT_EQ(measured->gpu, Bytes{0}) << "this host has no GPU";
   EXPECT_THAT(daemon_->pids(instance), Contains(instance.pid));
 
   auto ended = daemon_->wait(instance);
