@@ -58,8 +58,9 @@ struct Scenario {
   std::vector<Device> devices;
 };
 
-int initializations = 0;  // NOLINT: the library has a state, as the real one
-int grown = 0;            // NOLINT
+int initializations = 0;         // NOLINT: the library has a state, as the real one
+int grown = 0;                   // NOLINT
+std::array<char, 64> handles{};  // NOLINT: a device's handle is the address of its place here
 
 std::filesystem::path own_folder() {
   Dl_info info{};
@@ -140,7 +141,7 @@ std::uint32_t begin(const char* function, Scenario& scenario) {
 }
 
 Device* device_of(void* handle, Scenario& scenario) {
-  const auto index = reinterpret_cast<std::uintptr_t>(handle) - 1;
+  const auto index = static_cast<std::size_t>(static_cast<char*>(handle) - handles.data());
   return index < scenario.devices.size() ? &scenario.devices[index] : nullptr;
 }
 
@@ -176,8 +177,8 @@ std::uint32_t get_handle(const char* function, std::uint32_t index, void** handl
   Scenario scenario;
   const auto code = begin(function, scenario);
   if (code != kSuccess) return code;
-  if (index >= scenario.devices.size()) return kNotFound;
-  *handle = reinterpret_cast<void*>(std::uintptr_t{index} + 1);
+  if (index >= std::min(scenario.devices.size(), handles.size())) return kNotFound;
+  *handle = handles.data() + index;
   return kSuccess;
 }
 

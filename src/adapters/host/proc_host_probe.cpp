@@ -93,8 +93,8 @@ struct ProcHostProbe::Holder {
   bool orphan = false;
 };
 
-/// Absent: it has just ended, or it is a kernel thread or a zombie, which have no memory of their own; unless the driver
-/// still counts some for it.
+/// Absent: it has just ended, or it is a kernel thread or a zombie, which have no memory of their own; unless the
+/// driver still counts some for it.
 std::optional<ProcHostProbe::Holder> ProcHostProbe::read_holder(std::int64_t pid, const GpuReading& gpu) const {
   const fs::path folder = root_ / "proc" / std::to_string(pid);
   const auto status = read_text_file(folder / "status");
@@ -144,11 +144,10 @@ ProcessList ProcHostProbe::processes(std::size_t limit, const std::vector<std::i
     auto holder = read_holder(*pid, gpu);
     if (!holder) continue;
     list.anon += holder->memory.rss_anon.value_or(Bytes{});
-    holders.push_back(std::move(*holder));
+    holders.push_back(*holder);
   }
-  std::ranges::sort(holders, {}, [](const Holder& holder) {
-    return std::tuple{!holder.orphan, -holder.held.count(), holder.pid};
-  });
+  std::ranges::sort(holders, {},
+                    [](const Holder& holder) { return std::tuple{!holder.orphan, -holder.held.count(), holder.pid}; });
   for (const auto& holder : holders) {  // B10
     if (list.rows.size() == limit) break;
     if (auto row = row_of(holder)) list.rows.push_back(std::move(*row));

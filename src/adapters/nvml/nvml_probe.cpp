@@ -106,8 +106,8 @@ host::GpuReading NvmlProbe::Shared::read(std::shared_ptr<Library>& library) cons
   answers.driver_loaded = options.driver_loaded;
   answers.pid_namespace_problem = proc.namespace_problem();
   for (auto& device : answers.devices) host::classify(device, proc.mem_total());
-  auto processes = host::living(host::merge_lists(answers.lists), pid_max, asked_at,
-                                [&](std::int64_t pid) { return proc.start_time_of(pid); });
+  auto processes =
+      host::living(host::use_of(answers), pid_max, asked_at, [&](std::int64_t pid) { return proc.start_time_of(pid); });
   return host::interpret(answers, std::move(processes));
 }
 

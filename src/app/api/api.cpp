@@ -102,7 +102,9 @@ HttpResponse refusal(std::string code, const service::PlanSet& set, const servic
 /// Nothing when a part is unknown that may be large.
 std::optional<Bytes> unattributed_memory(const service::HostSnapshot& snapshot,
                                          const std::vector<std::int64_t>& managed, const host::ProcessList& list) {
-  if (snapshot.problem || !snapshot.meminfo.shmem) return std::nullopt;
+  // A card's memory is no part of what the host uses.
+  const bool other_pool = snapshot.gpu.host_class == host::HostClass::discrete;
+  if (snapshot.problem || !snapshot.meminfo.shmem || other_pool) return std::nullopt;
   const auto gpu = snapshot.gpu.held_by_all();
   const auto managed_gpu = snapshot.gpu.held_by(managed);
   if (!gpu || !managed_gpu) return std::nullopt;

@@ -1,5 +1,8 @@
 #include "app/service/sampler.h"
 
+#include "base/log.h"
+#include "base/masking.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +22,14 @@ std::vector<std::string> warnings_of(const HostSnapshot& snapshot, DeploymentTab
   }
   if (const auto& refused = snapshot.gpu.no_starts) {
     warnings.push_back(fmt::format("no engine can be started here: {}", refused->message));
+  }
+  const auto on_gpu =
+      snapshot.gpu.host_class == host::HostClass::integrated ? snapshot.gpu.held_by_all() : std::nullopt;
+  if (on_gpu && *on_gpu > snapshot.mem_total) {
+    warnings.push_back(fmt::format(
+        "processes hold {} on the GPU, more than the {} of this host: /proc/meminfo shows a container's limit, "
+        "or memory that processes share is counted for each",
+        format_bytes(*on_gpu), format_bytes(snapshot.mem_total)));
   }
   if (!snapshot.gpu.unavailable.empty()) warnings.push_back(snapshot.gpu.unavailable);
   warnings.insert(warnings.end(), snapshot.gpu.warnings.begin(), snapshot.gpu.warnings.end());
@@ -103,6 +114,7 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
   estimate_gpu(*snapshot);
   snapshot->warnings = warnings_of(*snapshot, table_);
 
+  report_gpu_access(*snapshot);
   const bool unchanged = latest_ && same(*latest_, *snapshot);
   snapshot->revision = latest_ ? latest_->revision + (unchanged ? 0 : 1) : 1;
   latest_ = std::move(snapshot);
@@ -125,6 +137,15 @@ std::optional<memory::Measured> Sampler::measure(const ports::Instance& instance
   auto measured = runtime_.measure(instance);
   if (measured) measured->gpu = gpu.held_by(pids);  // B7
   return measured;
+}
+
+void Sampler::report_gpu_access(const HostSnapshot& snapshot) const {
+  if (!latest_ || latest_->gpu.unavailable == snapshot.gpu.unavailable) return;
+  if (snapshot.gpu.unavailable.empty()) {
+    log::info("who holds GPU memory is known again");
+  } else {
+    log::warning("{}", printable(snapshot.gpu.unavailable));
+  }
 }
 
 void Sampler::find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_t>& managed) {

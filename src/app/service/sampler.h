@@ -59,6 +59,7 @@ class Sampler {
                                           const std::vector<std::int64_t>& pids);
   void find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_t>& managed);
   void estimate_gpu(HostSnapshot& snapshot);
+  void report_gpu_access(const HostSnapshot& snapshot) const;
 
   ports::HostProbe& probe_;
   ports::GpuProbe& gpu_;

@@ -377,6 +377,16 @@ const GpuProcess* GpuReading::find(std::int64_t pid) const {
   return found == processes->end() ? nullptr : &*found;
 }
 
+GpuUse use_of(const NvmlAnswers& answers) {
+  const bool mixed = class_of(answers.devices) == HostClass::mixed;
+  std::vector<std::vector<GpuList>> lists;
+  for (std::size_t i = 0; i < std::min(answers.devices.size(), answers.lists.size()); ++i) {
+    if (mixed && answers.devices[i].host_class != HostClass::integrated) continue;
+    lists.push_back(answers.lists[i]);
+  }
+  return merge_lists(lists);
+}
+
 GpuReading interpret(const NvmlAnswers& answers, std::vector<GpuProcess> processes) {
   GpuReading reading;
   reading.driver_version = answers.driver_version;

@@ -117,6 +117,10 @@ struct NvmlAnswers {
   std::vector<std::vector<GpuList>> lists;  ///< of each device; a list that the driver does not have is left out
 };
 
+/// What each process holds of the memory that the host shares with its GPUs; where it shares none, of the GPUs' own. On
+/// a host with both (mixed), what lies on cards of their own is left out: it is in no sum of the host's memory.
+GpuUse use_of(const NvmlAnswers& answers);
+
 /// The GPU side of the host at one moment.
 struct GpuReading {
   HostClass host_class = HostClass::none;

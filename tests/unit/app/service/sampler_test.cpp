@@ -151,6 +151,14 @@ TEST(Sampler, EnginesOfAMixedHostAreKeptToTheDeviceThatSharesItsMemory) {
             1);
 }
 
+TEST(Sampler, MoreOnTheGpuThanTheHostHasIsAWarning) {
+  World world;
+  world.gpu.reading.host_class = host::HostClass::integrated;
+  world.gpu.reading.processes = {{.pid = 11, .start_time_ticks = 1, .used = gib(100)}};
+  Daemon daemon{world};
+  EXPECT_NE(daemon.service->sampler.refresh()->warnings.at(0).find("more than the 64.0 GiB"), std::string::npos);
+}
+
 TEST(Sampler, D1_AnOrphanOnTheGpuIsAWarningAndIsNamedWhereItStandsInTheWay) {
   World world;
   world.gpu.reading.processes = {{.pid = 4242, .start_time_ticks = 1, .used = gib(60)},

@@ -201,7 +201,7 @@ TEST(HostClass, B2_AllShapesOfAMemoryAnswerAreTheSameClass) {
   auto whole = card("NVIDIA GB10", kHost);
   auto near = card("nvidia-gb10", kHost + gib(5));
   auto zero = card("Orin (nvgpu)", Bytes{});
-  for (auto device : {whole, near, zero})
+  for (const auto& device : {whole, near, zero})
     EXPECT_EQ(classified(device).host_class, HostClass::integrated) << device.name;
 }
 
@@ -271,6 +271,15 @@ TEST(GpuReadings, AMixedHostStartsOnItsIntegratedDeviceOrNotAtAll) {
   EXPECT_FALSE(reading_of(answers).no_starts);
   answers.devices.front().uuid.clear();
   EXPECT_TRUE(reading_of(answers).no_starts);
+}
+
+TEST(GpuReadings, OnAMixedHostWhatLiesOnACardIsNoMemoryOfTheHost) {
+  auto answers = answers_of(gb10());
+  answers.devices.push_back(classified(card("NVIDIA GeForce RTX 5090", gib(32))));
+  answers.lists.push_back({list({record(700, gib(3)), record(701, gib(5))})});
+  EXPECT_THAT(use_of(answers), ElementsAre(Pair(700, gib(10))));
+  const auto alone = answers_of(card("NVIDIA GeForce RTX 5090", gib(32)));
+  EXPECT_THAT(use_of(alone), ElementsAre(Pair(700, gib(10)))) << "shown where there is nothing else";
 }
 
 TEST(GpuReadings, WithoutADriverGpuMemoryIsAKnownZero) {
