@@ -11,11 +11,12 @@
 namespace dgxmm::cli {
 namespace {
 
-/// "SET/PLAN", or a plan of the newest set that has it.
+/// "SET/PLAN", or a plan of the newest set that has it. A plan's id may name a model, with a slash in it.
 std::string path_to_apply(const std::string& plan) {
   const auto slash = plan.find('/');
-  const auto set = slash == std::string::npos ? std::string{"latest"} : plan.substr(0, slash);
-  const auto id = slash == std::string::npos ? plan : plan.substr(slash + 1);
+  const bool has_set = slash != std::string::npos && plan.find(':') > slash;
+  const auto set = has_set ? plan.substr(0, slash) : std::string{"latest"};
+  const auto id = has_set ? plan.substr(slash + 1) : plan;
   return fmt::format("/plans/{}/{}/apply", net::percent_encode(set), net::percent_encode(id));
 }
 

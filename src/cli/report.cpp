@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -38,6 +39,12 @@ std::string whole_path(const std::string& argument) {
   return error ? argument : absolute.lexically_normal().string();
 }
 
+/// "25 s", or "~25 s" when it is estimated by size.
+std::string takes_text(const dto::Plan& plan) {
+  if (!plan.takes_s) return {};
+  return (plan.takes_measured ? "" : "~") + duration_text(std::chrono::seconds{*plan.takes_s});
+}
+
 }  // namespace
 
 int exit_code_of(const dto::Problem& problem) {
@@ -62,14 +69,22 @@ int report(Context& context, const dto::Problem& problem) { return report(contex
 
 std::string plans_text(const dto::Plans& plans, std::size_t width) {
   if (plans.plans.empty()) return {};
-  Table table{{{""}, {"PLAN", Align::left, 12}, {"FITS"}, {"NEEDS", Align::right}, {"LEAVES", Align::right}}};
+  Table table{{{""},
+               {"PLAN", Align::left, 12},
+               {"FITS"},
+               {"NEEDS", Align::right},
+               {"LEAVES", Align::right},
+               {"TAKES", Align::right}}};
   const dto::Plan* recommended = nullptr;
   bool any_fits = false;
   for (const auto& plan : plans.plans) {
     const auto left =
         plan.left_bytes < Bytes{0} ? "short " + format_bytes(-plan.left_bytes) : format_bytes(plan.left_bytes);
-    table.add({plan.recommended ? "*" : "", plan.id, plan.fits ? "yes" : "no", format_bytes(plan.needed_bytes), left});
+    table.add({plan.recommended ? "*" : "", plan.id, plan.fits ? "yes" : "no", format_bytes(plan.needed_bytes), left,
+               takes_text(plan)});
     table.add_note(plan.title);
+    for (const auto& cost : plan.costs) table.add_note(cost);
+    if (plan.why) table.add_note("recommended: " + *plan.why);
     for (const auto& reason : plan.unsafe) table.add_note("unsafe: " + reason);
     if (plan.recommended) recommended = &plan;
     any_fits = any_fits || plan.fits;

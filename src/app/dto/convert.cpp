@@ -157,20 +157,29 @@ Budget to_dto(const memory::Budget& budget) {
 }
 
 Plan to_dto(const planner::Plan& plan) {
-  return {.id = plan.id,
-          .kind = word(plan.kind),
-          .title = plan.title,
-          .fits = plan.fits,
-          .recommended = plan.recommended,
-          .unsafe = plan.unsafe,
-          .needed_bytes = plan.needed,
-          .free_before_bytes = plan.free_before,
-          .free_after_bytes = plan.free_after,
-          .shortfall_bytes = plan.shortfall,
-          .left_bytes = plan.left,
-          .confidence = word(plan.confidence),
-          .config = to_dto(plan.config),
-          .stops = plan.stops};
+  Plan result{.id = plan.id,
+              .kind = word(plan.kind),
+              .title = plan.title,
+              .fits = plan.fits,
+              .recommended = plan.recommended,
+              .unsafe = plan.unsafe,
+              .needed_bytes = plan.needed,
+              .free_before_bytes = plan.free_before,
+              .free_after_bytes = plan.free_after,
+              .shortfall_bytes = plan.shortfall,
+              .left_bytes = plan.left,
+              .confidence = word(plan.confidence),
+              .config = to_dto(plan.config),
+              .stops = plan.stops,
+              .frees_bytes = plan.frees,
+              .model = if_any(plan.model_path),
+              .sleeps = {},
+              .takes_s = plan.takes.value.count(),
+              .takes_measured = plan.takes.measured,
+              .costs = plan.costs,
+              .why = if_any(plan.why)};
+  for (const auto& sleep : plan.sleeps) result.sleeps.push_back({.id = sleep.id, .level = sleep.level});
+  return result;
 }
 
 Plans to_dto(const planner::Plans& plans) {
@@ -180,7 +189,8 @@ Plans to_dto(const planner::Plans& plans) {
                .free_for_new_bytes = plans.free_for_new,
                .shortfall_bytes = plans.shortfall,
                .summary = plans.summary,
-               .plans = {}};
+               .plans = {},
+               .missing_without_all_bytes = plans.missing_without_all};
   for (const auto& plan : plans.plans) result.plans.push_back(to_dto(plan));
   return result;
 }

@@ -119,6 +119,12 @@ struct Budget {
   std::vector<std::string> warnings;
 };
 
+/// A deployment that a plan puts to sleep.
+struct PlannedSleep {
+  DeploymentId id;
+  std::int64_t level = 1;
+};
+
 struct Plan {
   std::string id;
   std::string kind;
@@ -130,6 +136,13 @@ struct Plan {
   std::string confidence;
   Config config;
   std::vector<DeploymentId> stops;
+  std::optional<Bytes> frees_bytes = {};  ///< less needed than as asked, or more free than now
+  std::optional<std::string> model = {};  ///< path of another quantization; null: the model that was asked for
+  std::vector<PlannedSleep> sleeps = {};
+  std::optional<std::int64_t> takes_s = {};  ///< until the request is served
+  bool takes_measured = false;               ///< by what was measured here; else an estimate by size
+  std::vector<std::string> costs = {};       ///< "quality: …", "context: …", "service: …"
+  std::optional<std::string> why = {};       ///< why it is the recommended one
 };
 
 struct Plans {
@@ -138,6 +151,8 @@ struct Plans {
   Bytes needed_bytes, free_for_new_bytes, shortfall_bytes;
   std::string summary;
   std::vector<Plan> plans;
+  std::optional<Bytes> missing_without_all_bytes =
+      {};  ///< still too little with everything stopped; null: it would fit
 };
 
 struct ModelInfo {

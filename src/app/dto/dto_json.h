@@ -29,11 +29,14 @@ BOOST_DESCRIBE_STRUCT(Budget, (),
                        usable_bytes, committed_bytes, used_bytes, measured_by_managed_bytes, ready_gap_bytes,
                        external_bytes, free_for_new_bytes, source, host_class, host_class_evidence, gpu_bytes,
                        gpu_estimate_bytes, gpu_age_s, deployments, warnings))
+BOOST_DESCRIBE_STRUCT(PlannedSleep, (), (id, level))
 BOOST_DESCRIBE_STRUCT(Plan, (),
                       (id, kind, title, fits, recommended, unsafe, needed_bytes, free_before_bytes, free_after_bytes,
-                       shortfall_bytes, left_bytes, confidence, config, stops))
+                       shortfall_bytes, left_bytes, confidence, config, stops, frees_bytes, model, sleeps, takes_s,
+                       takes_measured, costs, why))
 BOOST_DESCRIBE_STRUCT(Plans, (),
-                      (plan_set, fits_now, needed_bytes, free_for_new_bytes, shortfall_bytes, summary, plans))
+                      (plan_set, fits_now, needed_bytes, free_for_new_bytes, shortfall_bytes, summary, plans,
+                       missing_without_all_bytes))
 BOOST_DESCRIBE_STRUCT(ModelInfo, (), (name, path, format, architecture, quantization, file_bytes, training_context))
 BOOST_DESCRIBE_STRUCT(Limit, (), (value, needed_bytes, config))
 BOOST_DESCRIBE_STRUCT(SettingOption, (), (name, as_asked, needed_bytes, fits, longest_context, config))

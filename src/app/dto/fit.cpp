@@ -114,6 +114,15 @@ void FitQuestion::place(const GivenHost& given, const settings::Settings& settin
 
 Result<Fit> make_fit(FitQuestion question) {
   question.situation.config = question.asked.config;
+  question.situation.quantization = question.asked.model->quantization;
+  for (const auto& other : question.others) {
+    question.situation.quantizations.push_back({.name = other.model->name,
+                                                .path = other.model->path,
+                                                .quantization = other.model->quantization,
+                                                .file_bytes = other.model->weights.files,
+                                                .config = other.config,
+                                                .estimator = other.estimator});
+  }
   const auto plans = planner::make_plans(question.situation, question.asked.estimator);
   if (!plans) return fail(plans.error());
   const auto free = plans->free_for_new;

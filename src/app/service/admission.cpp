@@ -85,7 +85,12 @@ ports::Task<Result<Decision>> Admission::admit_in_turn(engine::DeployRequest req
     co_return fail(startable.error());
   }
 
-  const auto snapshot = sampler_.refresh();
+  auto snapshot = sampler_.refresh();
+  if (prepared->estimate.total > snapshot->budget.free_for_new) {
+    prepared->quantizations = co_await estimates_.prepare_other_quantizations(*prepared);
+    if (loop_.stopping()) co_return fail(shutting_down());
+    snapshot = sampler_.refresh();
+  }
   if (snapshot->problem) co_return fail(*snapshot->problem);
   Decision decision;
   if (prepared->estimate.total > snapshot->budget.free_for_new) {
@@ -256,10 +261,20 @@ ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
   if (auto valid = check_name(request); !valid) co_return fail(valid.error());
   auto prepared = co_await estimates_.prepare(std::move(request));
   if (!prepared) co_return fail(prepared.error());
+  prepared->quantizations = co_await estimates_.prepare_other_quantizations(*prepared);
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) co_return fail(*snapshot->problem);
   auto set = plan_prepared(*prepared);
   co_return set;
+}
+
+std::optional<std::chrono::seconds> Admission::load_time_of(const std::string& fingerprint) {
+  std::optional<std::chrono::seconds> newest;
+  if (fingerprint.empty()) return newest;
+  for (const auto* deployment : table_.all()) {  // oldest first
+    if (deployment->fingerprint == fingerprint && deployment->load_took) newest = deployment->load_took;
+  }
+  return newest;
 }
 
 planner::PlanInput Admission::situation_of(const Prepared& prepared) {
@@ -271,6 +286,17 @@ planner::PlanInput Admission::situation_of(const Prepared& prepared) {
                            .config = prepared.config,
                            .priority = prepared.request.priority.value_or(0),
                            .min_headroom = gib_from_decimal(estimates_.settings().min_headroom_gib)};
+  if (prepared.model) input.quantization = prepared.model->quantization;
+  input.load_takes = load_time_of(prepared.fingerprint);
+  for (const auto& other : prepared.quantizations) {
+    input.quantizations.push_back({.name = other.model->name,
+                                   .path = other.model->path,
+                                   .quantization = other.model->quantization,
+                                   .file_bytes = other.model->weights.files,
+                                   .config = other.config,
+                                   .estimator = estimates_.estimator_of(other),
+                                   .load_takes = load_time_of(other.fingerprint)});
+  }
   for (const auto& entry : snapshot->deployments) {
     const auto* deployment = table_.find(entry.id);
     if (deployment == nullptr) continue;
@@ -279,7 +305,11 @@ planner::PlanInput Admission::situation_of(const Prepared& prepared) {
                                  .priority = deployment->priority,
                                  .pinned = deployment->pinned,
                                  .busy = deployment->activity.busy(),
-                                 .idle_since = {}};
+                                 .idle_since = {},
+                                 .requests = deployment->activity.requests(),
+                                 .weights = deployment->estimate.part("weights"),
+                                 .engine = engine::kind_of(deployment->config),
+                                 .load_takes = deployment->load_took};
     if (deployment->idle_since) {
       candidate.idle_since = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall() - *deployment->idle_since);
     }

@@ -7,6 +7,7 @@
 #include "core/planner/plans.h"
 #include "ports/tcp_ports.h"
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <span>
@@ -71,6 +72,8 @@ class Admission {
   /// Errors: why it cannot be started again.
   Result<Deployment*> find_startable(DeploymentId id);
   Result<void> check_name_is_free(const std::string& name, std::span<const DeploymentId> leaving = {});
+  /// From start to ready, as the newest deployment of these weights had it.
+  std::optional<std::chrono::seconds> load_time_of(const std::string& fingerprint);
   /// Null when no deployment that has not ended has the port.
   const Deployment* owner_of(std::uint16_t port);
   Result<std::uint16_t> hold_port(std::optional<std::uint16_t> wanted);

@@ -6,6 +6,7 @@
 #include "core/memory/estimate.h"
 #include "ports/container_runtime.h"
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -42,8 +43,9 @@ struct Deployment {
   bool pinned = false;
   std::map<std::string, std::string> labels;
   std::optional<ports::Instance> instance;
-  std::optional<Bytes> engine_device_bytes;  ///< the engine's own accounting of device buffers (C2)
-  std::optional<Bytes> footprint;            ///< recorded after the last start
+  std::optional<Bytes> engine_device_bytes;       ///< the engine's own accounting of device buffers (C2)
+  std::optional<Bytes> footprint;                 ///< recorded after the last start
+  std::optional<std::chrono::seconds> load_took;  ///< the last start, from the engine's process to ready
   std::optional<Failure> failure;
   // --- known only while the daemon runs:
   std::int64_t generation = 0;  ///< counts starts: a watcher of an earlier start must not touch a later one

@@ -32,6 +32,7 @@ struct Prepared {
   engine::EngineConfig config;
   memory::Estimate estimate;  ///< with calibration
   Where where = Where::here;
+  std::vector<Prepared> quantizations = {};  ///< the same request for others of its model (P4), when plans are needed
 };
 
 /// From a request to a size: reads the model, resolves the configuration, applies the formula and what was learned.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <system_error>
 #include <utility>
 
@@ -31,7 +32,8 @@ const planner::Plan* find_plan(const planner::Plans& plans, const std::string& i
 /// A plan is executed only as it was shown. When the request fits by now there are no plans: nothing is stopped for it.
 const planner::Plan* find_unchanged(const planner::Plan& shown, const planner::Plans& now) {
   const auto* plan = find_plan(now, shown.id);
-  const bool same = plan != nullptr && plan->fits && plan->stops == shown.stops && plan->config == shown.config;
+  const bool same = plan != nullptr && plan->fits && plan->stops == shown.stops && plan->sleeps == shown.sleeps &&
+                    plan->config == shown.config && plan->model_path == shown.model_path;
   return same ? plan : nullptr;
 }
 
@@ -125,7 +127,7 @@ Operations::Shared Operations::add(const std::string& plan_set, const std::strin
     wait(fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), id);
   }
   wait("wait until the memory is free", std::nullopt);
-  wait(fmt::format("start {}", model), std::nullopt);
+  wait(fmt::format("start {}", plan.model_name.empty() ? model : plan.model_name), std::nullopt);
 
   if (operations_.size() >= kRememberedOperations) {
     const auto ended = [](const auto& entry) { return entry.second->state != "running"; };
@@ -209,6 +211,7 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
 
   begin_step(operation, start_step);
   auto request = engine::with_config(running->prepared.request, plan.config);
+  if (!plan.model_path.empty()) request.model = plan.model_path;
   const auto decision = co_await admission_.admit_in_turn(std::move(request));
   if (loop_.stopping()) co_return shutting_down();
   if (!decision) {
@@ -294,6 +297,21 @@ ports::Task<> Operations::undo_and_fail(Shared operation) {
                   {{"operation", operation->id}});
 }
 
+/// In reverse, but the more important ones first: there may not be room for all of them any more.
+std::vector<std::size_t> Operations::undo_order(const dto::Operation& operation) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < operation.steps.size(); ++i) {
+    const auto& step = operation.steps[i];
+    if (stays_stopped(step) && step.state != "undo_failed") order.push_back(i);
+  }
+  const auto priority_of = [&](std::size_t i) {
+    const auto* deployment = table_.find(operation.steps[i].stops.value());
+    return deployment == nullptr ? 0 : deployment->priority;
+  };
+  std::ranges::sort(order, std::greater{}, [&](std::size_t i) { return std::pair{priority_of(i), i}; });
+  return order;
+}
+
 ports::Task<> Operations::undo(Shared operation) {
   auto turn = co_await admission_.turns().take();
   if (loop_.stopping()) co_return;
@@ -303,9 +321,7 @@ ports::Task<> Operations::undo(Shared operation) {
     if (loop_.stopping()) co_return;
   }
   std::vector<std::size_t> restarted;
-  for (auto i = operation->steps.size(); i-- > 0;) {
-    const auto& step = operation->steps[i];
-    if (!stays_stopped(step) || step.state == "undo_failed") continue;
+  for (const auto i : undo_order(*operation)) {
     const auto again = co_await start_again(operation, i);
     if (loop_.stopping()) co_return;
     if (again && *again) restarted.push_back(i);

@@ -59,6 +59,7 @@ class Operations {
   ports::Task<> end_earlier(Shared operation);
   ports::Task<> undo_and_fail(Shared operation);
   ports::Task<> undo(Shared operation);
+  std::vector<std::size_t> undo_order(const dto::Operation& operation);
   /// Takes back the stop of a step. False: there is nothing to be waited for.
   ports::Task<Result<bool>> start_again(Shared operation, std::size_t index);
   ports::Task<Result<bool>> start_again_or_throw(Shared operation, std::size_t index);

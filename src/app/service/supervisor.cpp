@@ -370,6 +370,7 @@ void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& r
   deployment.idle_since = now;
   last_answer_[deployment.id] = world_.clock.steady();
   const auto took = std::chrono::duration<double>(*deployment.ready_at - deployment.state_since).count();
+  if (first_time) deployment.load_took = std::chrono::ceil<std::chrono::seconds>(now - deployment.state_since);
   table_.apply(deployment, deployment::Event::engine_ready,
                first_time ? fmt::format("ready after {:.1f} s, serving '{}' on port {}", took, deployment.served_name,
                                         deployment.port)

@@ -76,6 +76,11 @@ std::optional<bool> Activity::busy() const {
   return false;
 }
 
+std::optional<std::int64_t> Activity::requests() const {
+  if (!requests_running || !requests_waiting) return std::nullopt;
+  return *requests_running + *requests_waiting;
+}
+
 std::unique_ptr<LogReader> make_log_reader(EngineKind kind) {
   return kind == EngineKind::llamacpp ? make_llamacpp_log_reader() : make_vllm_log_reader();
 }

@@ -56,6 +56,8 @@ struct Activity {
   std::optional<std::int64_t> requests_running;
   std::optional<std::int64_t> requests_waiting;
   [[nodiscard]] std::optional<bool> busy() const;
+  /// Running and waiting together; absent when one of them is.
+  [[nodiscard]] std::optional<std::int64_t> requests() const;
 };
 
 /// Why a start failed, in one sentence with the fix, recognised from the log.

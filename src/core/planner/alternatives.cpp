@@ -226,6 +226,7 @@ std::optional<Plan> smaller_quantization(const Situation& situation) {
     auto plan = plan_for(situation, std::move(alternative), *estimate, other->load_takes);
     if (!plan) continue;
     plan->model_path = other->path;
+    plan->model_name = other->name;
     if (plan->fits) return plan;
     if (!smallest || plan->needed < smallest->needed) smallest = std::move(plan);
   }

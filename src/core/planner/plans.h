@@ -68,7 +68,8 @@ struct Plan {
   Bytes frees;                  ///< less needed than as asked, or more free than now
   engine::EngineConfig config;  ///< of the request under this plan
   memory::Confidence confidence = memory::Confidence::estimated;
-  std::string model_path;           ///< of another quantization; empty = the model that was asked for
+  std::string model_path = {};  ///< of another quantization; empty = the model that was asked for, as for its name
+  std::string model_name = {};
   std::vector<Sleep> sleeps = {};   ///< deployments that are put to sleep, ids ascending
   std::vector<DeploymentId> stops;  ///< deployments that are stopped, ids ascending
   bool shortens_context = false;

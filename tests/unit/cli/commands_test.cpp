@@ -69,6 +69,8 @@ dto::Plans plans(bool any_fits) {
   smaller.title = "Context 4096";
   smaller.needed_bytes = gib(2);
   smaller.left_bytes = -gib(1);
+  smaller.takes_s = 90;
+  smaller.takes_measured = true;
   dto::Plan stop;
   stop.id = "stop:3";
   stop.title = "Stop chat";
@@ -76,6 +78,8 @@ dto::Plans plans(bool any_fits) {
   stop.needed_bytes = gib(3);
   stop.left_bytes = gib(4);
   stop.unsafe = {"chat is busy"};
+  stop.takes_s = 25;
+  stop.costs = {"service: chat is answering requests and is stopped"};
   stop.recommended = any_fits;
   result.plans = {stop, smaller};
   return result;
@@ -469,11 +473,12 @@ TEST_F(Commands, DeployThatDoesNotFitShowsThePlansAndTheLineToRun) {
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(outcome.err, "error: short by 2.0 GiB\n");
   EXPECT_EQ(outcome.out,
-            "   PLAN      FITS    NEEDS         LEAVES\n"
-            "*  stop:3    yes   3.0 GiB        4.0 GiB\n"
+            "   PLAN      FITS    NEEDS         LEAVES  TAKES\n"
+            "*  stop:3    yes   3.0 GiB        4.0 GiB   ~25s\n"
             "    Stop chat\n"
+            "    service: chat is answering requests and is stopped\n"
             "    unsafe: chat is busy\n"
-            "   ctx:4096  no    2.0 GiB  short 1.0 GiB\n"
+            "   ctx:4096  no    2.0 GiB  short 1.0 GiB     1m\n"
             "    Context 4096\n"
             "* recommended\n"
             "to carry one out: dgxmm apply 7/stop:3\n");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -317,6 +319,174 @@ TEST_F(Operations, DaemonThatStopsDuringAPlanStartsNothing) {
   EXPECT_TRUE(daemon.loop->stop());
   EXPECT_EQ(world.store.deployments().size(), 1U);
   EXPECT_EQ(daemon.at(first).state, State::stopping);
+}
+
+// --- plans of several stops, of other settings and of other quantizations
+
+/// A host with room for two of the models, and two that have it: only both together make room for a large one.
+class SeveralStops : public Operations {
+ protected:
+  SeveralStops() {
+    world.host.held_by_others = gib(30);
+    second = daemon.deploy_ready(R"("model": "/models/a.gguf", "name": "second", "priority": -1)");
+    const auto free = daemon.budget().free_for_new;
+    // Leaves two GiB less than both of them hold.
+    world.host.held_by_others += free - gib(2);
+    large = fmt::format(R"("model": "/models/b.gguf", "ctx_size": {})", 32768);
+  }
+  std::string both() { return fmt::format("stop:{}+{}", first.value, second.value); }
+
+ public:
+  DeploymentId second;
+  std::string large;
+};
+
+TEST_F(SeveralStops, P7_P11_AllAreStoppedBeforeTheDeploy) {
+  const auto set = plan_set(large);
+  const auto id = member(apply(set, both()), "id");
+  expect_operation(id, "succeeded");
+  EXPECT_EQ(steps(id), (std::vector<std::string>{"done", "done", "done", "done"}));
+  EXPECT_EQ(daemon.at(first).state, State::stopped);
+  EXPECT_EQ(daemon.at(second).state, State::stopped);
+  EXPECT_EQ(world.runtime.running_count(), 1U);
+}
+
+TEST_F(SeveralStops, P11_AllComeBackWithTheirConfigurationAndPriorityWhenTheDeployFails) {
+  const auto before = daemon.at(second);
+  const auto set = plan_set(large);
+  world.runtime.next.dies_after = 500ms;
+  const auto id = member(apply(set, both()), "id");
+  ASSERT_TRUE(daemon.loop->run_until([&] { return world.runtime.engines().size() == 3; }));
+  world.runtime.next = {};
+  expect_operation(id, "failed");
+  EXPECT_EQ(steps(id), (std::vector<std::string>{"undone", "undone", "done", "failed"}));
+  EXPECT_EQ(daemon.at(first).state, State::ready);
+  EXPECT_EQ(daemon.at(second).state, State::ready);
+  EXPECT_EQ(daemon.at(second).priority, -1);
+  EXPECT_EQ(daemon.at(second).config, before.config);
+  EXPECT_EQ(daemon.at(second).port, before.port);
+}
+
+// Undone in reverse it would be the second that gets the memory which is left.
+TEST_F(SeveralStops, P11_TheMoreImportantOneComesBackFirst) {
+  const auto set = plan_set(large);
+  world.runtime.next.dies_after = 500ms;
+  const auto id = member(apply(set, both()), "id");
+  ASSERT_TRUE(daemon.loop->run_until([&] { return world.runtime.engines().size() == 3; }));
+  world.runtime.next = {};
+  world.host.held_by_others = gib(52) - daemon.at(first).reserved() - gib(1);
+  expect_operation(id, "failed");
+  EXPECT_EQ(daemon.at(first).state, State::ready);
+  EXPECT_EQ(daemon.at(second).state, State::stopped);
+  EXPECT_EQ(steps(id), (std::vector<std::string>{"undone", "undo_failed", "done", "failed"}));
+}
+
+TEST_F(Operations, P4_P11_AMixIsStartedWithAllOfItsSettings) {
+  const auto shown =
+      daemon.request("POST", "/api/v1/plans", R"({"model": "/models/b.gguf", "ctx_size": 131072, "parallel": 8})");
+  const auto plans = json_of(shown);
+  const auto mix = std::ranges::find_if(plans.at("plans").as_array(), [](const auto& plan) {
+    return plan.at("kind").as_string() == "mix" && plan.at("fits").as_bool();
+  });
+  ASSERT_NE(mix, plans.at("plans").as_array().end()) << shown.body;
+  const auto id = member(apply(member(shown, "plan_set"), std::string{mix->at("id").as_string()}), "id");
+  expect_operation(id, "succeeded");
+  const auto deployed = daemon.service->operations.find(id)->deployment.value();
+  const auto& config = std::get<engine::LlamaCppConfig>(daemon.at(deployed).config);
+  EXPECT_EQ(config.ctx_size, mix->at("config").at("ctx_size").as_int64());
+  EXPECT_EQ(config.parallel, mix->at("config").at("parallel").as_int64());
+  EXPECT_EQ(config.cache_type_k, engine::CacheType::q8_0);
+  EXPECT_LT(config.ctx_size, 131072);
+  EXPECT_LT(config.parallel, 8);
+  EXPECT_EQ(daemon.at(first).state, State::ready) << "nothing is stopped";
+}
+
+/// A smaller quantization of b in the catalog.
+void add_smaller_quantization(World& world) {
+  auto& models = world.models.models;
+  models["/models/b.gguf"].base_model = "b/32x4096";
+  models["/models/b.gguf"].quantization = "Q8_0";
+  models["/models/b.gguf"].fingerprint.digest = "b-q8";
+  auto small = small_model("/models/b-q2.gguf");
+  small.name = "b-q2";
+  small.base_model = "b/32x4096";
+  small.quantization = "Q2_K";
+  small.fingerprint.digest = "b-q2";
+  small.weights.files = small.weights.tensors = gib(1);
+  small.files.front().size = gib(1);
+  models["/models/b-q2.gguf"] = small;
+  for (const auto* path : {"/models/b.gguf", "/models/b-q2.gguf"}) {
+    world.models.catalog.models.push_back({.name = models[path].name,
+                                           .path = path,
+                                           .format = model::Format::gguf,
+                                           .size = models[path].weights.files,
+                                           .architecture = {},
+                                           .quantization = models[path].quantization,
+                                           .base_model = models[path].base_model,
+                                           .problem = {}});
+  }
+}
+
+class Quantizations : public ::testing::Test {
+ public:
+  World world;
+  std::optional<Daemon> daemon;
+  Quantizations() {
+    add_smaller_quantization(world);
+    daemon.emplace(world);
+    world.host.held_by_others = gib(52) - gib(4);
+  }
+};
+
+TEST_F(Quantizations, P4_P11_ThePlanStartsTheOtherFileUnderTheSameName) {
+  const auto refused = daemon->request("POST", "/api/v1/deployments",
+                                       R"({"model": "/models/b.gguf", "name": "chat", "ctx_size": 4096})");
+  ASSERT_EQ(refused.status, 409) << refused.body;
+  const auto plans = json_of(refused).at("plans");
+  const auto& quant = *std::ranges::find_if(plans.at("plans").as_array(),
+                                            [](const auto& plan) { return plan.at("kind").as_string() == "quant"; });
+  EXPECT_EQ(quant.at("id").as_string(), "quant:b-q2");
+  EXPECT_EQ(quant.at("model").as_string(), "/models/b-q2.gguf");
+  EXPECT_TRUE(quant.at("fits").as_bool());
+  EXPECT_EQ(quant.at("costs").at(0).as_string(), "quality: Q2_K instead of Q8_0");
+  const std::string set{plans.at("plan_set").as_string()};
+  const auto applied = daemon->request("POST", "/api/v1/plans/" + set + "/quant:b-q2/apply");
+  ASSERT_EQ(applied.status, 202) << applied.body;
+  const auto& operations = daemon->service->operations;
+  const auto id = member(applied, "id");
+  ASSERT_TRUE(daemon->loop->run_until([&] { return operations.find(id)->state == "succeeded"; }))
+      << operations.find(id)->state;
+  EXPECT_EQ(operations.find(id)->steps.back().what, "start b-q2");
+  const auto& deployed = daemon->at(operations.find(id)->deployment.value());
+  EXPECT_EQ(deployed.model_path, "/models/b-q2.gguf");
+  EXPECT_EQ(deployed.name, "chat");
+  EXPECT_EQ(world.runtime.running_count(), 1U);
+}
+
+TEST_F(Quantizations, P4_FitNamesItAsThePlanThatHelps) {
+  const auto fit = daemon->request("POST", "/api/v1/fit", R"({"model": "/models/b.gguf", "ctx_size": 4096})");
+  EXPECT_EQ(member(fit, "verdict"), "fits_after") << fit.body;
+  EXPECT_EQ(json_of(fit).at("after").at("kind").as_string(), "quant") << fit.body;
+}
+
+TEST_F(Operations, P0_TheLoadTimeThatWasMeasuredIsWhatAPlanTakes) {
+  const auto set = plan_set(R"("model": "/models/a.gguf")");
+  const auto plans = json_of(daemon.request("GET", "/api/v1/plans/" + set));
+  const auto loading = daemon.at(first).load_took.value().count();
+  EXPECT_GE(loading, 3) << "as the engine is told to take";
+  EXPECT_LE(loading, 5);
+  bool stops = false;
+  for (const auto& plan : plans.at("plans").as_array()) {
+    const bool is_stop = plan.at("kind").as_string() == "stop";
+    stops = stops || is_stop;
+    EXPECT_EQ(plan.at("takes_measured").as_bool(), !is_stop) << "how long stopping takes was not measured";
+    if (is_stop) {
+      EXPECT_GT(plan.at("takes_s").as_int64(), loading);
+    } else {
+      EXPECT_EQ(plan.at("takes_s").as_int64(), loading);
+    }
+  }
+  EXPECT_TRUE(stops);
 }
 
 }  // namespace
