@@ -1,5 +1,7 @@
 // The composition root: the only place that knows both the services and what they run on.
+#include "adapters/docker/docker_client.h"
 #include "adapters/docker/docker_runtime.h"
+#include "adapters/host/examiner.h"
 #include "adapters/host/kernel_log.h"
 #include "adapters/host/proc_host_probe.h"
 #include "adapters/modelfs/inotify_watch.h"
@@ -171,6 +173,58 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   return 0;
 }
 
+host::Fact engine_fact(std::string name, const std::string& program, const std::string& setting) {
+  if (system::program_exists(program)) return {.name = std::move(name), .value = printable(program)};
+  return {std::move(name), fmt::format("{} is not there", printable(program)), host::Fact::State::unknown,
+          fmt::format("needed to start models with it: install it, or set `{}`", setting)};
+}
+
+host::Fact docker_fact(const std::string& socket) {
+  using State = host::Fact::State;
+  constexpr std::chrono::seconds kDeadline{3};
+  host::Fact fact{"Docker", "does not answer", State::unknown, {}};
+  net::AsioEventLoop loop;
+  net::AsioHttpClient http{loop};
+  docker::DockerClient client{http, socket, kDeadline};
+  const auto ask = [&]() -> ports::Task<> {
+    const auto api = co_await client.negotiate();
+    if (!api) {
+      fact = {"Docker", printable(api.error().message), State::unknown, "needed only for engines in containers"};
+    } else if (const auto info = co_await client.info(); info) {
+      fact = {.name = "Docker",
+              .value = fmt::format("{}, API {}, cgroup driver {}{}", printable(info->server_version),
+                                   container::to_text(api->version), printable(info->cgroup_driver),
+                                   info->rootless ? ", rootless" : "")};
+      if (!api->warning.empty()) fact.state = State::warning, fact.advice = printable(api->warning);
+    }
+    loop.stop();
+  };
+  loop.spawn("ask Docker", ask());
+  loop.run();
+  return fact;
+}
+
+std::vector<host::Fact> examine(const settings::Settings& settings) {
+  auto examined = host::read_examined_host();
+  examined.safety_margin = gib_from_decimal(settings.safety_margin_gib);
+  SystemClock clock;
+  nvml::NvmlProbe gpu{nvml_options(settings, host::ProcHostProbe{}.has_nvidia_driver()), clock};
+  gpu.wait_for_first(kFirstGpuReading);
+  examined.gpu = gpu.latest();
+  auto facts = host::examine(examined);
+  facts.push_back(docker_fact(settings.docker_socket));
+  facts.push_back(engine_fact("llama-server", settings.llama_server, "llama_server"));
+  facts.push_back(engine_fact("vLLM", settings.vllm, "vllm"));
+  for (const auto& folder : settings.searched_folders()) {
+    const auto problem = modelfs::folder_problem(folder.path);
+    if (!problem) facts.push_back({.name = "models", .value = printable(folder.path)});
+    if (problem && !folder.may_be_missing) {
+      facts.push_back({"models", printable(*problem), host::Fact::State::warning, "set `model_folders`"});
+    }
+  }
+  return facts;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -181,6 +235,7 @@ int main(int argc, char** argv) {
   composition.offline = [] {
     return cli::OfflineParts{std::make_unique<modelfs::FileSystemModels>(), std::make_unique<host::ProcHostProbe>()};
   };
+  composition.examine = examine;
   composition.version = build.version;
   composition.commit = build.commit;
   return cli::run(argc, argv, composition);

@@ -1,4 +1,5 @@
 #pragma once
+#include "core/host/examination.h"
 #include "core/settings/settings.h"
 #include "ports/host_probe.h"
 #include "ports/model_files.h"
@@ -6,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace dgxmm::cli {
 
@@ -19,6 +21,8 @@ struct OfflineParts {
 struct Composition {
   std::function<int(const settings::Settings&)> serve;  ///< runs the daemon; returns the exit code
   std::function<OfflineParts()> offline;                ///< called only when there is no daemon
+  /// What `doctor` tells, of this host and what is installed on it.
+  std::function<std::vector<host::Fact>(const settings::Settings&)> examine;
   std::string version;
   std::string commit;
 };

@@ -336,6 +336,7 @@ void CommandLine::add_memory_commands() {
   add("budget", "the memory: what is promised, what others use, what is free", [] { return BudgetCommand{}; });
   auto& models = add("models", "the models on disk, by base model", [this] { return models_; });
   models.add_flag("--flat", models_.flat, "one row a model, for scripts");
+  add("doctor", "what of this host is good or bad for running models", [] { return DoctorCommand{}; });
   add("processes", "the largest processes that dgxmm does not manage", [] { return ProcessesCommand{}; });
   add("calibration", "what was learned from earlier starts", [] { return CalibrationCommand{}; });
 }

@@ -69,6 +69,7 @@ struct EventsCommand {
   std::optional<std::int64_t> after;
   std::optional<std::int64_t> tail;
 };
+struct DoctorCommand {};
 struct ProcessesCommand {};
 struct CalibrationCommand {};
 struct VersionCommand {};
@@ -81,7 +82,7 @@ struct HelpCommand {
 
 using Command =
     std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand, StopCommand,
-                 StartCommand, RemoveCommand, LogsCommand, PlanCommand, ApplyCommand, EventsCommand, ProcessesCommand,
+                 StartCommand, RemoveCommand, LogsCommand, PlanCommand, ApplyCommand, EventsCommand, DoctorCommand, ProcessesCommand,
                  CalibrationCommand, VersionCommand, CompletionCommand, HelpCommand>;
 
 struct Invocation {

@@ -33,6 +33,7 @@ int run(const LogsCommand& command, Context& context);
 int run(const PlanCommand& command, Context& context);
 int run(const ApplyCommand& command, Context& context);
 int run(const EventsCommand& command, Context& context);
+int run(const DoctorCommand& command, Context& context);
 int run(const ProcessesCommand& command, Context& context);
 int run(const CalibrationCommand& command, Context& context);
 int run(const VersionCommand& command, Context& context);

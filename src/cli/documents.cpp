@@ -37,6 +37,7 @@ template std::string to_json(const dto::Models&);
 template std::string to_json(const dto::Operation&);
 template std::string to_json(const dto::Plans&);
 template std::string to_json(const dto::Problem&);
+template std::string to_json(const dto::Doctor&);
 template std::string to_json(const dto::Processes&);
 template std::string to_json(const dto::Version&);
 
@@ -50,6 +51,7 @@ template Result<dto::Models> from_json(std::string_view);
 template Result<dto::Operation> from_json(std::string_view);
 template Result<dto::Plans> from_json(std::string_view);
 template Result<dto::Problem> from_json(std::string_view);
+template Result<dto::Doctor> from_json(std::string_view);
 template Result<dto::Processes> from_json(std::string_view);
 template Result<dto::Version> from_json(std::string_view);
 

@@ -293,6 +293,18 @@ struct Processes {
   std::vector<std::string> warnings;
 };
 
+/// One thing that is worth knowing about a host before models are run on it.
+struct Fact {
+  std::string name;
+  std::string value;
+  std::string state;   ///< good, warning, unknown
+  std::string advice;  ///< what to do; empty when there is nothing to do
+};
+
+struct Doctor {
+  std::vector<Fact> facts;
+};
+
 struct CalibrationRecord {
   std::string model;  ///< name of a deployment's model with these weights; empty when there is none any more
   std::string fingerprint;

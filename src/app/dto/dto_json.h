@@ -56,6 +56,8 @@ BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, title, unsafe, model, 
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan))
 BOOST_DESCRIBE_STRUCT(Processes, (), (processes, unattributed_bytes, warnings))
+BOOST_DESCRIBE_STRUCT(Fact, (), (name, value, state, advice))
+BOOST_DESCRIBE_STRUCT(Doctor, (), (facts))
 BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),
                       (model, fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
 BOOST_DESCRIBE_STRUCT(OomFloor, (), (model, fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))

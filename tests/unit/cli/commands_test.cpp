@@ -274,6 +274,25 @@ TEST_F(Commands, ABadSettingsFileIsAUsageErrorThatNamesTheLine) {
   EXPECT_EQ(run_plain({"help", "--config", file.string()}).exit_code, 0);
 }
 
+TEST_F(CliTest, DoctorIsALineForEachFactWithWhatToDo) {
+  composition_.examine = [](const settings::Settings&) {
+    return std::vector<host::Fact>{
+        {.name = "memory", .value = "23.5 GiB"},
+        {"huge pages", "a pool of 2.0 GiB\nis there", host::Fact::State::warning, "free it"}};
+  };
+  const auto outcome = run_cli({"doctor"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, StartsWith("ok  memory      23.5 GiB\n"
+                                      "!!  huge pages  a pool of 2.0 GiB\\x0a"
+                                      "is there\n"
+                                      "                free it\n"
+                                      "!!  daemon      no daemon at 127.0.0.1:0\n"));
+  const auto document = from_json<dto::Doctor>(run_cli({"doctor", "--json"}).out);
+  ASSERT_TRUE(document);
+  ASSERT_EQ(document->facts.size(), 3U);
+  EXPECT_EQ(document->facts[1].state, "warning");
+}
+
 TEST_F(CliTest, CommandsThatNeedTheDaemonSayHowToStartIt) {
   for (const auto& command : std::vector<std::vector<std::string>>{{"ps"},
                                                                    {"deploy", "m"},

@@ -1,0 +1,228 @@
+#include "core/host/examination.h"
+
+#include "base/numbers.h"
+#include "core/host/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace dgxmm::host {
+namespace {
+
+using State = Fact::State;
+
+constexpr Bytes kDriverBlock = mib(2);  // what the GPU's driver asks for at once
+constexpr Bytes kMuchFree = gib(8);
+constexpr Bytes kFewBlocks = gib(1);
+constexpr std::int64_t kPressed = 1000;         // 10 % of the last ten seconds, some process waited for memory
+constexpr std::int64_t kSeverelyPressed = 500;  // 5 %: all of them
+constexpr Bytes kGuardDistance = gib(1);
+
+Fact memory(const ExaminedHost& host) {
+  if (!host.meminfo) {
+    return {"memory", host.meminfo_problem, State::warning,
+            "nothing can be promised without it, so nothing is started"};
+  }
+  return {.name = "memory",
+          .value = fmt::format("{} in all, {} available (/proc/meminfo)", format_bytes(host.meminfo->mem_total),
+                               format_bytes(host.meminfo->mem_available))};
+}
+
+/// "NSpid:\t17\t3": one number for each namespace that it is in.
+std::size_t pid_namespaces_in(std::string_view status) {
+  while (!status.empty()) {
+    auto line = take_until(status, '\n');
+    if (take_until(line, ':') != "NSpid") continue;
+    std::size_t count = 0;
+    line = trim(line);
+    while (!line.empty()) {
+      if (!trim(take_until(line, '\t')).empty()) ++count;
+    }
+    return count;
+  }
+  return 0;
+}
+
+Fact pid_namespace(const ExaminedHost& host) {
+  const std::string name = "PID namespace";
+  const auto namespaces = pid_namespaces_in(host.status.value_or(""));
+  const bool differs =
+      host.own_pid_namespace && host.first_pid_namespace && *host.own_pid_namespace != *host.first_pid_namespace;
+  if (namespaces > 1 || differs) {
+    return {name, "not the host's: GPU memory cannot be told to processes", State::warning,
+            "run dgxmm with the host's PIDs (docker run --pid=host)"};
+  }
+  if (namespaces == 0) return {name, "/proc/self/status does not say", State::unknown, {}};
+  return {.name = name, .value = "the host's"};
+}
+
+Fact cgroups(const ExaminedHost& host) {
+  const std::string name = "cgroups";
+  if (!host.cgroup) {
+    return {name, "no memory controller", State::warning,
+            "engines are measured by their process trees, which is approximate; enable the memory controller"};
+  }
+  const auto version = fmt::format("v{}", host.cgroup->version);
+  const bool outside = host.own_cgroup_namespace && host.first_cgroup_namespace &&
+                       *host.own_cgroup_namespace != *host.first_cgroup_namespace;
+  if (outside || host.cgroup->path.starts_with("/..")) {
+    return {name, version + ", seen from another namespace: containers cannot be measured", State::warning,
+            "run dgxmm in the host's cgroup namespace (docker run --cgroupns=host)"};
+  }
+  if (!host.memory_controller) {
+    return {name, version + ", the memory controller's files are not there", State::warning,
+            "enable the memory controller for this group"};
+  }
+  return {.name = name, .value = version + ", memory controller, the host's namespace"};
+}
+
+Fact swap(const Meminfo& meminfo) {
+  if (!meminfo.swap_total) return {"swap", "/proc/meminfo does not say", State::unknown, {}};
+  if (*meminfo.swap_total == Bytes{}) {
+    return {.name = "swap", .value = "none: a host that runs out ends something at once"};
+  }
+  const auto free = meminfo.swap_free ? format_bytes(*meminfo.swap_free) + " free" : std::string{"free: not known"};
+  return {.name = "swap",
+          .value = fmt::format("{}, {}; never counted as room for models", format_bytes(*meminfo.swap_total), free)};
+}
+
+Fact huge_pages(const Meminfo& meminfo) {
+  if (!meminfo.hugetlb) return {"huge pages", "/proc/meminfo does not say", State::unknown, {}};
+  if (*meminfo.hugetlb == Bytes{}) return {.name = "huge pages", .value = "no pool"};
+  return {"huge pages", fmt::format("a pool of {} is taken from all others", format_bytes(*meminfo.hugetlb)),
+          State::warning,
+          "set vm.nr_hugepages to 0 if nothing here uses them; llama.cpp also mistakes them for all there is"};
+}
+
+Fact fragmentation(const ExaminedHost& host) {
+  const std::string name = "fragmentation";
+  const auto blocks = free_in_blocks(host.buddyinfo.value_or(""), host.page_size, kDriverBlock);
+  if (!blocks) return {name, "/proc/buddyinfo does not say", State::unknown, {}};
+  auto value = fmt::format("{} free in blocks of 2 MiB and more", format_bytes(*blocks));
+  const bool much_free = host.meminfo && host.meminfo->mem_free.value_or(Bytes{}) > kMuchFree;
+  if (!much_free || *blocks >= kFewBlocks) return {.name = name, .value = std::move(value)};
+  return {
+      name, value + fmt::format(", of {} free", format_bytes(*host.meminfo->mem_free)), State::warning,
+      "starts may fail or crawl: drop the caches and compact (vm.drop_caches, vm.compact_memory), or restart the host"};
+}
+
+std::string percent(std::int64_t permyriad) { return fmt::format("{}.{:02} %", permyriad / 100, permyriad % 100); }
+
+Fact pressure(const Pressure& pressure) {
+  if (!pressure.some_avg10_permyriad || !pressure.full_avg10_permyriad) {
+    return {"memory pressure", "not measured by this kernel (PSI)", State::unknown, "boot with psi=1"};
+  }
+  const auto some = *pressure.some_avg10_permyriad;
+  const auto full = *pressure.full_avg10_permyriad;
+  auto value = fmt::format("{} of ten seconds some waited, {} all", percent(some), percent(full));
+  if (some <= kPressed && full <= kSeverelyPressed) return {.name = "memory pressure", .value = std::move(value)};
+  return {"memory pressure", std::move(value), State::warning,
+          "the host is short of memory now: start nothing, stop something"};
+}
+
+Fact guards(const ExaminedHost& host) {
+  const std::string name = "memory guards";
+  if (host.guards.empty()) return {.name = name, .value = "none runs"};
+  std::string value;
+  std::string advice;
+  for (const auto& guard : host.guards) {
+    value += (value.empty() ? "" : ", ") + guard.name;
+    if (!guard.acts_below_percent || !host.meminfo) continue;
+    const Bytes threshold{static_cast<std::int64_t>(static_cast<double>(host.meminfo->mem_total.count()) *
+                                                    *guard.acts_below_percent / 100)};
+    value += fmt::format(" (acts below {})", format_bytes(threshold));
+    if (host.safety_margin < threshold + kGuardDistance) {
+      advice = fmt::format("set safety_margin_gib to {:.0f} at least, or {} ends engines that dgxmm found room for",
+                           (threshold + kGuardDistance).gib() + 0.5, guard.name);
+    }
+  }
+  const auto state = advice.empty() ? State::good : State::warning;
+  return {name, std::move(value), state, std::move(advice)};
+}
+
+Fact kernel_log(bool readable) {
+  if (readable) return {.name = "kernel log", .value = "may be read"};
+  return {"kernel log", "may not be read: who was killed for lack of memory cannot always be told", State::unknown,
+          "run dgxmm with CAP_SYSLOG"};
+}
+
+Fact gpu(const GpuReading& reading) {
+  const std::string name = "GPU";
+  auto value = fmt::format("{}: {}", name_of(reading.host_class), reading.evidence);
+  if (!reading.driver_version.empty()) value += fmt::format(", driver {}", reading.driver_version);
+  if (reading.no_starts) return {name, std::move(value), State::warning, reading.no_starts->message};
+  if (!reading.unavailable.empty()) return {name, std::move(value), State::unknown, reading.unavailable};
+  if (!reading.warnings.empty()) return {name, std::move(value), State::warning, reading.warnings.front()};
+  return {.name = name, .value = std::move(value)};
+}
+
+}  // namespace
+
+std::string_view name_of(Fact::State state) {
+  switch (state) {
+    case State::good: return "good";
+    case State::warning: return "warning";
+    case State::unknown: return "unknown";
+  }
+  return "unknown";
+}
+
+std::optional<MemoryGuard> memory_guard_of(std::string_view comm, const std::vector<std::string>& arguments,
+                                           Bytes mem_total) {
+  if (comm == "systemd-oomd" || comm == "nohang")
+    return MemoryGuard{.name = std::string{comm}, .acts_below_percent = {}};
+  if (comm != "earlyoom") return std::nullopt;
+  MemoryGuard guard{.name = "earlyoom", .acts_below_percent = 10};
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    if (!argument.starts_with("-m") && !argument.starts_with("-M")) continue;
+    std::string_view text = argument.substr(2);
+    if (text.empty() && i + 1 < arguments.size()) text = arguments[i + 1];
+    const auto number = parse_number<double>(text.substr(0, text.find(',')));  // "PERCENT[,KILL_PERCENT]"
+    if (!number || *number < 0) return MemoryGuard{.name = "earlyoom", .acts_below_percent = {}};
+    const bool in_kib = argument[1] == 'M';
+    if (in_kib && mem_total <= Bytes{}) return MemoryGuard{.name = "earlyoom", .acts_below_percent = {}};
+    guard.acts_below_percent =
+        in_kib ? *number * 1024 * 100 / static_cast<double>(mem_total.count()) : std::min(*number, 100.0);
+  }
+  return guard;
+}
+
+std::optional<Bytes> free_in_blocks(std::string_view buddyinfo, Bytes page_size, Bytes block) {
+  constexpr std::int64_t kMostOrders = 20;
+  Bytes sum;
+  bool any = false;
+  while (!buddyinfo.empty()) {
+    auto line = take_until(buddyinfo, '\n');
+    const auto zone = line.find("zone");
+    if (zone == std::string_view::npos || page_size <= Bytes{}) continue;
+    line = trim(line.substr(zone + 4));
+    static_cast<void>(take_until(line, ' '));  // the zone's name
+    Bytes size = page_size;
+    for (std::int64_t order = 0; order < kMostOrders && !(line = trim(line)).empty(); ++order, size = size * 2) {
+      const auto count = parse_count(take_until(line, ' '));
+      if (!count || *count > gib(1 << 20).count() / size.count()) return std::nullopt;
+      any = true;
+      if (size >= block) sum += size * *count;
+    }
+  }
+  if (!any) return std::nullopt;
+  return sum;
+}
+
+std::vector<Fact> examine(const ExaminedHost& host) {
+  std::vector<Fact> facts{memory(host), gpu(host.gpu), pid_namespace(host), cgroups(host)};
+  if (host.meminfo) {
+    facts.push_back(swap(*host.meminfo));
+    facts.push_back(huge_pages(*host.meminfo));
+  }
+  facts.push_back(fragmentation(host));
+  facts.push_back(pressure(host.pressure));
+  facts.push_back(guards(host));
+  facts.push_back(kernel_log(host.kernel_log));
+  return facts;
+}
+
+}  // namespace dgxmm::host
