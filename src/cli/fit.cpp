@@ -147,7 +147,9 @@ void print_several(Console& console, const std::vector<std::string>& models,
     free = fit.free_for_new_bytes;
   }
   console.out << table.render(console.width);
-  if (free) console.out << fmt::format("each on its own, of {} free\n", format_bytes(*free));
+  if (!free) return;
+  console.out << (*free < Bytes{} ? fmt::format("the host is over-committed by {}\n", format_bytes(-*free))
+                                  : fmt::format("each on its own, of {} free\n", format_bytes(*free)));
 }
 
 }  // namespace

@@ -34,7 +34,12 @@ class Callable {
 };
 
 std::string context_text(const dto::CatalogModel& model) {
-  return model.training_context > 0 ? fmt::format("{}", model.training_context) : "?";
+  return model.training_context ? fmt::format("{}", *model.training_context) : "?";
+}
+
+/// Of a file that is not there, or is none, no size is known.
+std::string size_text(const dto::CatalogModel& model) {
+  return model.file_bytes ? format_bytes(*model.file_bytes) : "?";
 }
 
 std::string known(const std::string& text) { return text.empty() ? "?" : text; }
@@ -53,8 +58,8 @@ std::string flat_table(const std::vector<dto::CatalogModel>& models, std::size_t
                {"CONTEXT", Align::right}}};
   const Callable callable{models};
   for (const auto& model : models) {
-    table.add({callable(model), model.format, model.architecture, model.quantization, format_bytes(model.file_bytes),
-               context_text(model)});
+    table.add(
+        {callable(model), model.format, model.architecture, model.quantization, size_text(model), context_text(model)});
     add_problem(table, model);
   }
   return table.render(width);
@@ -95,8 +100,8 @@ std::string grouped_table(const std::vector<dto::CatalogModel>& models, std::siz
     });
     table.add({title});
     for (const auto* model : members) {
-      table.add({"  " + known(model->quantization), format_bytes(model->file_bytes), context_text(*model),
-                 known(model->engine), callable(*model)});
+      table.add({"  " + known(model->quantization), size_text(*model), context_text(*model), known(model->engine),
+                 callable(*model)});
       add_problem(table, *model);
     }
   }

@@ -50,7 +50,8 @@ Result<OpenFile> open_file(const std::filesystem::path& path) {
   struct stat status{};
   if (::fstat(file.descriptor.get(), &status) != 0) return system_failure(path, errno);
   if (!S_ISREG(status.st_mode)) {
-    return fail("bad_model_file", fmt::format("{}: is not a file", printable(path.string())), {}, path.string());
+    return fail("bad_model_file", fmt::format("{}: is not a file", printable(path.string())),
+                "name a GGUF file, or a folder with config.json and safetensors", path.string());
   }
   file.size = static_cast<std::uint64_t>(status.st_size);
   return file;
@@ -111,8 +112,8 @@ Result<std::string> read_whole_file(const std::filesystem::path& path, std::uint
   if (!file) return fail(file.error());
   if (file->size > limit) {
     return fail("bad_model_file",
-                fmt::format("{}: has {} bytes, more than {}", printable(path.string()), file->size, limit), {},
-                path.string());
+                fmt::format("{}: has {} bytes, more than {}", printable(path.string()), file->size, limit),
+                "no model has one as large: download it again", path.string());
   }
   const auto bytes = read_start(*file, path, file->size);
   if (!bytes) return fail(bytes.error());

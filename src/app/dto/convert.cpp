@@ -206,15 +206,16 @@ ModelInfo to_dto(const model::ModelDescription& model) {
 }
 
 CatalogModel to_dto(const model::CatalogEntry& entry) {
-  CatalogModel result{.name = entry.name,
-                      .path = entry.path,
-                      .format = entry.format ? word(*entry.format) : std::string{},
-                      .architecture = printable(entry.architecture),
-                      .quantization = printable(entry.quantization),
-                      .base_model = printable(entry.base_model),
-                      .file_bytes = entry.size,
-                      .training_context = entry.training_context,
-                      .problem = entry.problem};
+  CatalogModel result{
+      .name = entry.name,
+      .path = entry.path,
+      .format = entry.format ? word(*entry.format) : std::string{},
+      .architecture = printable(entry.architecture),
+      .quantization = printable(entry.quantization),
+      .base_model = printable(entry.base_model),
+      .file_bytes = entry.size > Bytes{} ? std::optional{entry.size} : std::nullopt,
+      .training_context = entry.training_context > 0 ? std::optional{entry.training_context} : std::nullopt,
+      .problem = entry.problem};
   result.group = printable(entry.group);
   if (entry.format) result.engine = *entry.format == model::Format::gguf ? "llama.cpp" : "vllm";
   result.repository = printable(entry.repository);

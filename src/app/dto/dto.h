@@ -230,8 +230,8 @@ struct CatalogModel {
   std::string architecture;
   std::string quantization;
   std::string base_model;
-  Bytes file_bytes;
-  std::int64_t training_context = 0;  ///< 0 = not known
+  std::optional<Bytes> file_bytes;  ///< of what is there; nothing: no file is
+  std::optional<std::int64_t> training_context = {};
   std::string problem;
   std::string group = {};       ///< equal for the quantizations of one model in every format; empty = not known
   std::string engine = {};      ///< that runs this format

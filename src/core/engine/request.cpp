@@ -381,7 +381,8 @@ Result<void> resolve_speculation(const DeployRequest& request, const model::Mode
   const auto layers = static_cast<std::int64_t>(model.nextn_layers.size());
   const bool own_layers = config.spec_method == "mtp";
   if (own_layers && layers == 0) {
-    return bad_field("spec_method", "this model has no layers of its own for multi-token prediction (mtp)");
+    return bad_field("spec_method", "this model has no layers of its own for multi-token prediction (mtp)",
+                     "draft with a draft_model, or with ngram");
   }
   if (!request.num_speculative_tokens && !own_layers) {
     return bad_field("num_speculative_tokens", fmt::format("is needed for spec_method {}", config.spec_method));

@@ -456,7 +456,8 @@ void read_tensors(Cursor& cursor, std::uint64_t count, std::uint64_t file_size, 
 
 std::uint32_t read_version(Cursor& cursor) {
   if (cursor.characters(4) != "GGUF" && cursor.ok()) {
-    cursor.refuse("bad_model_file", "not a GGUF file: it does not begin with the letters GGUF");
+    cursor.refuse("bad_model_file", "not a GGUF file: it does not begin with the letters GGUF",
+                  "name a GGUF file, or a folder with config.json and safetensors");
   }
   const auto version = cursor.number<std::uint32_t>();
   if (!cursor.ok()) return 0;

@@ -293,6 +293,48 @@ std::optional<Error> find_contradiction(std::span<const GgufPart> parts, const M
   return std::nullopt;
 }
 
+/// E9: K and V as the keys say, by which the cache is sized, beside the rows of the projections that make them.
+std::vector<std::string> find_contradictions(std::span<const GgufPart> parts, const ModelDescription& model,
+                                             std::int64_t trunk) {
+  std::vector<std::string> found;
+  if (static_cast<std::int64_t>(model.layers.size()) != trunk) return found;  // layers that are run several times
+  std::set<std::string_view> told;
+  for (const auto& part : parts) {
+    for (const auto& tensor : part.header.tensors) {
+      const std::string_view name{tensor.name};
+      const bool is_key = name.ends_with(".attn_k.weight");
+      constexpr auto kDots = 3;  // with more it is an indexer's or another part's
+      if ((!is_key && !name.ends_with(".attn_v.weight")) || std::ranges::count(name, '.') != kDots) continue;
+      const auto layer = layer_of(name);
+      if (!layer || *layer < 0 || *layer >= trunk || tensor.dims.size() != 2) continue;
+      const auto& attention = model.layers[static_cast<std::size_t>(*layer)].attention;
+      // In layers of other kinds tensors of these names may be something else.
+      const bool plain = attention && !model.layers[static_cast<std::size_t>(*layer)].recurrent &&
+                         !attention->shares_kv && !attention->kv_lora_rank && !attention->compress_ratio &&
+                         attention->kind != AttentionKind::bidirectional;
+      if (!plain) continue;
+      const auto length = is_key ? attention->key_length : attention->value_length;
+      const std::string_view kind{is_key ? "K" : "V"};
+      if (std::cmp_equal(tensor.dims[1], attention->n_head_kv * length) || !told.insert(kind).second) continue;
+      found.push_back(fmt::format("{} has {} rows, but the keys say {} KV heads of {}", tensor.name, tensor.dims[1],
+                                  attention->n_head_kv, length));
+    }
+  }
+  return found;
+}
+
+/// Types that llama.cpp b10587 does not know, of which only the room that they take can be told.
+std::optional<std::string> note_of_new_types(std::span<const GgufPart> parts) {
+  for (const auto& part : parts) {
+    for (const auto& tensor : part.header.tensors) {
+      if (ggml_type(tensor.type)) continue;
+      return fmt::format("{} has the type {}, which llama.cpp b10587 does not know: a newer one is needed",
+                         printable(tensor.name), tensor.type);
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> check_split(std::string_view path, std::span<const GgufPart> parts) {
   const auto count = parts.front().header.integer("split.count").value_or(1);
   if (count > 1 && static_cast<std::uint64_t>(count) != parts.size()) {
@@ -445,7 +487,8 @@ Result<ModelDescription> describe_gguf(std::string_view path, std::string_view s
   if (auto error = check_split(path, parts)) return fail(std::move(*error));
   const auto* architecture = header.text("general.architecture");
   if (architecture == nullptr) {
-    return fail("bad_model_file", fmt::format("{}: the key general.architecture is missing", printable(path)),
+    return fail("bad_model_file",
+                fmt::format("{}: the key general.architecture is missing, or no text", printable(path)),
                 "convert the model again", std::string{path});
   }
   ModelDescription model{.format = Format::gguf, .path = std::string{path}, .architecture = *architecture};
@@ -465,6 +508,8 @@ Result<ModelDescription> describe_gguf(std::string_view path, std::string_view s
   }
 
   if (auto error = find_contradiction(parts, model, trunk)) return fail(std::move(*error));
+  model.contradictions = find_contradictions(parts, model, trunk);
+  if (auto note = note_of_new_types(parts)) model.notes.push_back(std::move(*note));
 
   // As the catalog calls it: general.name often is that of a training run.
   model.name = printable(stem);

@@ -22,7 +22,12 @@ bool HyperParameters::has(std::string_view suffix) const { return header_.values
 bool HyperParameters::is_array(std::string_view suffix) const { return header_.array(key(suffix)) != nullptr; }
 
 void HyperParameters::refuse(std::string code, const std::string& what, std::string hint) {
-  if (!error_) error_ = Error{std::move(code), fmt::format("{}: {}", printable(file_), what), std::move(hint), file_};
+  if (error_) return;
+  if (hint.empty()) {
+    hint = code == "model_not_supported" ? "a newer dgxmm may know it"
+                                         : "the file was changed or converted wrongly: get another one";
+  }
+  error_ = Error{std::move(code), fmt::format("{}: {}", printable(file_), what), std::move(hint), file_};
 }
 
 std::optional<std::int64_t> HyperParameters::optional(std::string_view suffix, std::int64_t most) {

@@ -240,8 +240,9 @@ void read_layers_of(HfReader& read, HfFamily family, HfConfig& config) {
   }
 }
 
-/// MTP layers follow the trunk, each with attention like its last one's.
-void read_nextn_layers(HfReader& read, HfConfig& config) {
+/// MTP layers follow the trunk, each with attention like its last one's. The files of Qwen3-Next do not say that there
+/// is one (Qwen3NextMultiTokenPredictor, vllm/model_executor/models/qwen3_next_mtp.py).
+void read_nextn_layers(HfReader& read, HfFamily family, HfConfig& config) {
   const auto count = read.number({"num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"}, 64);
   const auto last = std::ranges::find_if(config.layers.rbegin(), config.layers.rend(),
                                          [](const Layer& layer) { return layer.attention && !layer.recurrent; });
@@ -251,7 +252,7 @@ void read_nextn_layers(HfReader& read, HfConfig& config) {
     layer.attention->compress_ratio = 0;
     layer.attention->indexer_key_length.reset();
   }
-  config.nextn_layers.assign(static_cast<std::size_t>(count.value_or(0)), layer);
+  config.nextn_layers.assign(static_cast<std::size_t>(count.value_or(family == HfFamily::qwen3_next ? 1 : 0)), layer);
 }
 
 }  // namespace
@@ -280,6 +281,9 @@ Result<HfConfig> read_hf_config(std::string_view file, const bj::object& documen
   if (family == HfFamily::unknown) {
     config.missing_fields.push_back(fmt::format("architectures ({} is not known)", printable(config.architecture)));
     if (read.is_set("sliding_window") && !read.is_set("layer_types")) config.missing_fields.emplace_back("layer_types");
+  } else if (is_read_by_its_type(read, config.architecture)) {
+    config.missing_fields.push_back(
+        fmt::format("architectures ({} is not known, and is read as its model_type)", printable(config.architecture)));
   }
 
   config.hidden_size = read.dimension({"hidden_size", "n_embd", "d_model"}, kMaxHfLength);
@@ -293,7 +297,7 @@ Result<HfConfig> read_hf_config(std::string_view file, const bj::object& documen
   config.experts = read_experts(read);
   config.context = read_context(read, family, config.missing_fields);
   read_layers_of(read, family, config);
-  read_nextn_layers(read, config);
+  read_nextn_layers(read, family, config);
   config.encoders = read_hf_encoders(read, family, config.missing_fields);
   const auto* tied = read.find_anywhere("tie_word_embeddings");
   if (tied != nullptr && !tied->is_bool()) read.malformed("tie_word_embeddings", "true or false");

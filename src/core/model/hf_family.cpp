@@ -183,6 +183,12 @@ HfFamily family_of(const HfReader& read, std::string_view architecture) {
   return read.is_nested() ? HfFamily::unknown : family_named(type);
 }
 
+bool is_read_by_its_type(const HfReader& read, std::string_view architecture) {
+  // Heads that draft for another model are plain layers of its kind, whatever their class is called.
+  return !read.is_nested() && architecture.find("Eagle") == std::string_view::npos &&
+         family_named(architecture) == HfFamily::unknown;
+}
+
 void refuse_unknown_layout(HfReader& read, std::string_view architecture) {
   // Parts of the names of keys that say that layers are something else than plain attention.
   static constexpr auto kHints = std::to_array<std::string_view>({"mamba",

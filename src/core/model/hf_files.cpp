@@ -86,6 +86,14 @@ Result<WeightFileChoice> choose_weight_files(std::string_view folder, std::span<
     for (std::uint32_t number = 1; number <= split->count; ++number) expected.insert(split_file_name(*split, number));
   }
   chosen.merge(expected);
+  if (chosen.empty() && mistral) {
+    return fail(
+        "model_not_supported",
+        fmt::format("{}: a consolidated*.safetensors below it makes vLLM load files of that name only, and there "
+                    "is none in its top level",
+                    printable(folder)),
+        "move the consolidated files elsewhere", std::string{folder});
+  }
   if (chosen.empty()) {
     const bool pickled = std::ranges::any_of(file_names, [](std::string_view name) {
       return is_top_level(name) && (name.ends_with(".bin") || name.ends_with(".pt"));

@@ -51,6 +51,8 @@ Result<HfConfig> read_hf_config(std::string_view file, const boost::json::object
 
 /// By the names that the file gives its architecture and its type.
 HfFamily family_of(const HfReader& read, std::string_view architecture);
+/// The name of the architecture is not known, and `family_of` went by `model_type`.
+bool is_read_by_its_type(const HfReader& read, std::string_view architecture);
 
 /// Refuses a model of an unknown architecture that has a key which hints at anything but plain attention.
 void refuse_unknown_layout(HfReader& read, std::string_view architecture);

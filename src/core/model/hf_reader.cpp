@@ -44,9 +44,12 @@ HfReader::HfReader(std::string_view file, const bj::object& document)
 }
 
 void HfReader::refuse(std::string code, std::string_view what, std::string hint) {
-  if (!error_) {
-    error_ = Error{std::move(code), fmt::format("{}: {}", printable(file_), what), std::move(hint), file_};
+  if (error_) return;
+  if (hint.empty()) {
+    hint = code == "model_not_supported" ? "it can be used once dgxmm knows its layers"
+                                         : "correct the file, or download it again";
   }
+  error_ = Error{std::move(code), fmt::format("{}: {}", printable(file_), what), std::move(hint), file_};
 }
 
 std::string HfReader::name_of(std::string_view key) const { return prefix_ + std::string{key}; }

@@ -896,6 +896,16 @@ TEST_F(Commands, ModelsSayWhatCannotBeUsed) {
   EXPECT_THAT(flat.out, HasSubstr("    cannot be used: ends too early\n"));
 }
 
+TEST_F(Commands, TheSizeOfAFileThatIsNotThereIsUnknownAndNotZero) {
+  dto::CatalogModel gone{.name = "gone", .path = "/m/gone.gguf", .format = "gguf"};
+  gone.problem = "is a link to a file that is not there";
+  dto::Models models;
+  models.models = {gone};
+  daemon_.on("GET /models", models);
+  EXPECT_THAT(run_with_daemon({"models"}).out, HasSubstr("  ?     ?        ?  ?       gone\n"));
+  EXPECT_THAT(run_with_daemon({"models", "--json"}).out, HasSubstr("\"file_bytes\":null,\"training_context\":null"));
+}
+
 TEST_F(Commands, ModelsStandUnderTheirBaseModelTheLargestFirst) {
   const auto model = [](std::string name, std::string quantization, Bytes size, std::string group, std::string engine) {
     dto::CatalogModel result{.name = name,

@@ -404,6 +404,46 @@ TEST(GgufDescription, E9_KeysThatSayAnotherThingThanTheTensorsAreRefused) {
   EXPECT_EQ(told({"0", "1", "2"}, 96), "m.gguf: token_embd.weight has 96 rows, but the vocabulary has 100 tokens");
 }
 
+TEST(GgufDescription, E9_KvHeadsThatTheProjectionsDoNotMakeAreReported) {
+  const auto told = [](std::uint64_t key_rows, std::uint64_t value_rows) {
+    return describe(small([=](auto& w) {
+      shape_keys(w);  // 3 layers of 2 KV heads of 8
+      for (const std::string layer : {"blk.0", "blk.1", "blk.2"}) {
+        w.tensor(layer + ".attn_k.weight", GgmlType::f16, {64, key_rows});
+        w.tensor(layer + ".attn_v.weight", GgmlType::f16, {64, value_rows});
+        w.tensor(layer + ".indexer.attn_k.weight", GgmlType::f16, {64, 128});
+      }
+    }));
+  };
+  EXPECT_TRUE(told(16, 16)->contradictions.empty());
+  EXPECT_EQ(told(32, 16)->contradictions,
+            std::vector<std::string>{"blk.0.attn_k.weight has 32 rows, but the keys say 2 KV heads of 8"});
+  EXPECT_EQ(told(16, 8)->contradictions,
+            std::vector<std::string>{"blk.0.attn_v.weight has 8 rows, but the keys say 2 KV heads of 8"});
+}
+
+TEST(GgufDescription, ATypeThatLlamaCppDoesNotKnowIsNamed) {
+  auto w = small([](auto& keys) { shape_keys(keys); });
+  EXPECT_TRUE(describe(w)->notes.empty());
+  constexpr std::uint32_t kLater = 99;
+  w.tensor_raw("new.weight", kLater, {64, 64}, 12'800, 4096);
+  const auto model = describe(w);
+  ASSERT_TRUE(model) << message(model);
+  EXPECT_EQ(model->notes, std::vector<std::string>{"new.weight has the type 99, which llama.cpp b10587 does not know: "
+                                                   "a newer one is needed"});
+}
+
+TEST(GgufDescription, E9_EveryRefusalHasAWayOut) {
+  for (const auto* key : {"llama.block_count", "llama.attention.head_count", "llama.embedding_length"}) {
+    const auto absent = describe(small([key](auto& w) { shape_keys(w, key); }));
+    ASSERT_FALSE(absent) << key;
+    EXPECT_FALSE(absent.error().hint.empty()) << key;
+    const auto text = describe(small([key](auto& w) { shape_keys(w, key), w.key_text(key, "3"); }));
+    ASSERT_FALSE(text) << key;
+    EXPECT_FALSE(text.error().hint.empty()) << key;
+  }
+}
+
 TEST(GgufDescription, G12_AForeignPartIsNamed) {
   const auto with_second = [](const std::function<void(GgufWriter&)>& write) {
     auto parts = split();

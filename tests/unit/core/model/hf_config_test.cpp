@@ -195,6 +195,37 @@ TEST(HfConfig, E9_OtherArchitecturesAreNeverReadAsDense) {
   }
 }
 
+TEST(HfConfig, E8_AnUnknownClassOfAKnownTypeSaysSo) {
+  const auto config = with(R"("architectures":["BrandNewForCausalLM"],"model_type":"llama")");
+  ASSERT_TRUE(config) << message(config);
+  EXPECT_THAT(config->missing_fields,
+              ElementsAre("architectures (BrandNewForCausalLM is not known, and is read as its model_type)"));
+  const auto head = with(R"("architectures":["LlamaForCausalLMEagle3"],"model_type":"llama")");
+  ASSERT_TRUE(head) << message(head);
+  EXPECT_TRUE(head->missing_fields.empty());
+}
+
+TEST(HfConfig, Qwen3NextHasALayerForMultiTokenPredictionThatItsFilesDoNotMention) {
+  const std::string members = R"("architectures":["Qwen3NextForCausalLM"],"model_type":"qwen3_next",
+      "full_attention_interval":2,"linear_num_key_heads":16,"linear_num_value_heads":32,"linear_key_head_dim":128,
+      "linear_value_head_dim":128,"linear_conv_kernel_dim":4)";
+  const auto config = with(members);
+  ASSERT_TRUE(config) << message(config);
+  ASSERT_EQ(config->nextn_layers.size(), 1U);
+  EXPECT_TRUE(config->nextn_layers.front().attention);
+  EXPECT_FALSE(config->nextn_layers.front().recurrent);
+  EXPECT_TRUE(with(members + R"(,"num_nextn_predict_layers":0)")->nextn_layers.empty());
+}
+
+TEST(HfConfig, E9_EveryRefusalHasAWayOut) {
+  for (const auto* members : {R"("num_key_value_heads":"2")", R"("hidden_size":-1)", R"("architectures":null)",
+                              R"("num_key_value_heads":3)", R"("quantization_config":7)"}) {
+    const auto config = with(members);
+    ASSERT_FALSE(config) << members;
+    EXPECT_FALSE(config.error().hint.empty()) << members;
+  }
+}
+
 TEST(HfConfig, E8_AnUnknownArchitectureIsReadWhenItsLayersAreCertainAndSaysSo) {
   const auto config = parse(testing::dense_config({.architecture = "BrandNewForCausalLM"}));
   ASSERT_TRUE(config) << message(config);

@@ -7,6 +7,7 @@ namespace dgxmm::model {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 using Names = std::vector<std::string>;
@@ -42,7 +43,11 @@ TEST(HfFiles, H1_ConsolidatedFilesFlipTheFormatAndAreCountedAlone) {
 TEST(HfFiles, AConsolidatedFileInASubFolderFlipsTheFormatAndLeavesNothingToLoad) {
   const Names names{"model.safetensors", "original/consolidated.00.safetensors"};
   EXPECT_EQ(index_file_name(names), "consolidated.safetensors.index.json");
-  EXPECT_EQ(choose(names).error().code, "model_not_supported");
+  const auto choice = choose(names);
+  ASSERT_FALSE(choice);
+  EXPECT_EQ(choice.error().code, "model_not_supported");
+  EXPECT_THAT(choice.error().message, HasSubstr("a consolidated*.safetensors below it"));
+  EXPECT_FALSE(choice.error().hint.empty());
 }
 
 TEST(HfFiles, APyTorchCheckpointIsNotItsIndexName) {
