@@ -902,7 +902,7 @@ TEST_F(Commands, TheSizeOfAFileThatIsNotThereIsUnknownAndNotZero) {
   dto::Models models;
   models.models = {gone};
   daemon_.on("GET /models", models);
-  EXPECT_THAT(run_with_daemon({"models"}).out, HasSubstr("  ?     ?        ?  ?       gone\n"));
+  EXPECT_THAT(run_with_daemon({"models"}).out, HasSubstr("  ?       ?        ?  ?       gone\n"));
   EXPECT_THAT(run_with_daemon({"models", "--json"}).out, HasSubstr("\"file_bytes\":null,\"training_context\":null"));
 }
 
