@@ -82,12 +82,19 @@ double rope_factor(HfReader& read, HfFamily family, std::int64_t& context) {
   const auto* value = object->if_contains("factor");
   if (value == nullptr || !value->is_number() || type == "su" || type == "longrope" || type == "llama3") return 1;
   const auto factor = value->to_number<double>();
+  const bool stretches = std::isfinite(factor) && factor >= 1;
   if (type == "yarn") {
+    // 017e9f44 takes the original length times the factor, 0.32 what the file gives as the longest: the smaller of them
+    // is one that both start with.
     const auto* original = object->if_contains("original_max_position_embeddings");
     const auto* tokens = original == nullptr ? nullptr : original->if_int64();
-    if (tokens != nullptr && *tokens > 0 && *tokens <= kMaxHfContext) context = *tokens;
+    if (stretches && tokens != nullptr && *tokens > 0 && *tokens <= kMaxHfContext) {
+      context =
+          static_cast<std::int64_t>(std::min(static_cast<double>(*tokens) * factor, static_cast<double>(context)));
+    }
+    return 1;
   }
-  return std::isfinite(factor) && factor >= 1 ? factor : 1;
+  return stretches ? factor : 1;
 }
 
 std::int64_t read_context(HfReader& read, HfFamily family, std::vector<std::string>& missing) {

@@ -2,6 +2,7 @@
 
 #include "tools/hf_writer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -285,6 +286,15 @@ TEST(HfConfig, AContextIsTheLeastOfItsKeysStretchedByRopeScaling) {
   EXPECT_EQ(with(R"("rope_scaling":{"rope_type":"linear","factor":2.0})")->context, 8192);
   EXPECT_EQ(with(R"("rope_scaling":{"rope_type":"yarn","factor":4,"original_max_position_embeddings":1024})")->context,
             4096);
+  // One that versions of vLLM understand differently is the smaller of what they say.
+  const auto yarn = [](int factor, int original) {
+    return with(
+               fmt::format(R"("rope_scaling":{{"rope_type":"yarn","factor":{},"original_max_position_embeddings":{}}})",
+                           factor, original))
+        ->context;
+  };
+  EXPECT_EQ(yarn(4, 2048), 4096) << "max_position_embeddings is not stretched";
+  EXPECT_EQ(yarn(2, 1024), 2048);
   for (const auto* type : {"su", "longrope", "llama3"}) {
     EXPECT_EQ(with(R"("rope_scaling":{"type":")" + std::string{type} + R"(","factor":8.0})")->context, 4096) << type;
   }

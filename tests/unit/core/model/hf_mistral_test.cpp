@@ -48,8 +48,9 @@ TEST(MistralParams, E7_WithoutAContextThatOfTheEngineIsRecorded) {
   EXPECT_THAT(config->missing_fields, ElementsAre("max_position_embeddings"));
 }
 
-TEST(MistralParams, YarnStretchesTheContext) {
-  EXPECT_EQ(parse(R"(,"yarn":{"original_max_position_embeddings":16384,"factor":16,"beta":32})")->context, 262'144);
+TEST(MistralParams, YarnDoesNotStretchTheContextBeyondWhatTheFileSays) {
+  EXPECT_EQ(parse(R"(,"yarn":{"original_max_position_embeddings":16384,"factor":16,"beta":32})")->context, 128'000);
+  EXPECT_EQ(parse(R"(,"yarn":{"original_max_position_embeddings":16384,"factor":2,"beta":32})")->context, 32'768);
 }
 
 TEST(MistralParams, AListOfWindowsIsRepeatedOverTheLayers) {
