@@ -3,6 +3,7 @@
 #include "core/engine/config.h"
 #include "core/memory/budget.h"
 #include "core/memory/estimate.h"
+#include "core/model/catalog.h"
 #include "core/model/gguf.h"
 #include "core/model/gguf_description.h"
 #include "core/planner/plans.h"
@@ -133,6 +134,50 @@ planner::PlanInput crowded_host(std::int64_t deployments) {
   input.priority = 2;
   return input;
 }
+
+/// The same, with 200 models on the disk of which 16 are other quantizations of the requested one, half of the
+/// deployments able to sleep, and no single change that is enough: every search goes to its end.
+planner::PlanInput crowded_host_with_catalog() {
+  auto input = crowded_host(50);
+  for (auto& candidate : input.deployments) {
+    if (candidate.memory.id.value % 2 != 0) continue;
+    const auto size = candidate.memory.reserved;
+    candidate.sleep_levels = {{.level = 1, .size_asleep = scale_up(size, 3, 4), .wake_peak = size},
+                              {.level = 2, .size_asleep = scale_up(size, 1, 10), .wake_peak = size}};
+  }
+  std::vector<model::CatalogEntry> catalog;
+  for (std::int64_t i = 0; i < 200; ++i) {
+    catalog.push_back({.name = fmt::format("m{}", i),
+                       .path = fmt::format("/models/m{}.gguf", i),
+                       .format = model::Format::gguf,
+                       .size = gib(1 + i % 40),
+                       .architecture = "llama",
+                       .quantization = "Q4_K_M",
+                       .base_model = i % 12 == 0 ? "asked" : "other",
+                       .problem = {}});
+  }
+  input.config = LlamaCppConfig{.ctx_size = 131'072, .parallel = 64, .kv_unified = false};
+  for (const auto* entry : model::smaller_quantizations(catalog, "asked", gib(100))) {
+    input.quantizations.push_back({.name = entry->name,
+                                   .path = entry->path,
+                                   .quantization = entry->quantization,
+                                   .file_bytes = entry->size,
+                                   .config = input.config,
+                                   .estimator = estimate});
+  }
+  return input;
+}
+
+void make_plans_with_catalog(benchmark::State& state) {
+  if (checked(planner::make_plans(crowded_host_with_catalog(), estimate)).fits_now) {
+    throw std::logic_error("the request fits without plans");
+  }
+  for (auto _ : state) {
+    const auto input = crowded_host_with_catalog();
+    benchmark::DoNotOptimize(checked(planner::make_plans(input, estimate)));
+  }
+}
+BENCHMARK(make_plans_with_catalog)->Name("make_plans/50_deployments_200_models")->Unit(benchmark::kMicrosecond);
 
 void make_plans(benchmark::State& state) {
   const auto input = crowded_host(state.range(0));

@@ -42,6 +42,9 @@ class ApiClient {
     return read<T>(call("POST", path, std::move(body)));
   }
   [[nodiscard]] Answer<std::string> get_text(const std::string& path) const { return call("GET", path, {}); }
+  [[nodiscard]] Answer<std::string> post_text(const std::string& path, std::string body) const {
+    return call("POST", path, std::move(body));
+  }
   [[nodiscard]] Answer<std::string> remove(const std::string& path) const { return call("DELETE", path, {}); }
 
   /// Hands over a body as it arrives, until `on_piece` returns false or the daemon ends it.

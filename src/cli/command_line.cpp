@@ -110,6 +110,7 @@ class CommandLine {
   RemoveCommand remove_;
   LogsCommand logs_;
   PlanCommand plan_;
+  ScenarioCommand scenario_;
   ApplyCommand apply_;
   EventsCommand events_;
   CompletionCommand completion_;
@@ -371,11 +372,31 @@ void CommandLine::add_deployment_commands() {
 
 void CommandLine::add_plan_commands() {
   auto& plan = add("plan", "ways to make a model fit; starts nothing", [this] { return plan_; });
-  plan.add_option("MODEL", plan_.request.model, kModelHelp)->type_name("")->required();
+  plan.add_option("MODEL", plan_.request.model, kModelHelp)->type_name("");
+  plan.add_option("--scenario", plan_.scenario, "a described host instead of this one; needs no daemon")
+      ->type_name("FILE")
+      ->group("Another host");
   add_deployment_options(plan, plan_.request);  // what `apply` starts
   add_engine_options(plan, plan_.request);
-  plan.footer("Exit code 3 when no plan makes it fit.");
+  plan.footer(
+      "Exit code 3 when no plan makes it fit. With --scenario, MODEL is one of the scenario's, by default the one of "
+      "its request.");
   takes_files_.push_back(&plan);
+
+  auto& scenario = add("scenario", "this host as a file, to share a case and replay it", [this] { return scenario_; });
+  const Words actions{"export"};
+  auto* action = scenario.add_option("ACTION", scenario_.action, "export: write it to stdout")
+                     ->required()
+                     ->check(one_of(actions))
+                     ->type_name("export");
+  choices_[action] = actions;
+  scenario.add_option("MODEL", scenario_.request.model, "with this request, and the model's other quantizations")
+      ->type_name("");
+  add_deployment_options(scenario, scenario_.request);
+  add_engine_options(scenario, scenario_.request);
+  scenario.footer(
+      "Paths, names of deployments, ports and labels are left out; names of models stay. `dgxmm plan --scenario FILE` "
+      "reads it.");
 
   auto& apply = add("apply", "carry out a plan", [this] { return apply_; });
   apply.add_option("PLAN", apply_.plan, "7/stop:3, or stop:3 of the newest set that has it")->type_name("")->required();
@@ -503,6 +524,9 @@ Result<Invocation> CommandLine::checked(Command command) const {
     auto labels = read_labels(labels_);
     if (!labels) return fail(labels.error());
     (deploy != nullptr ? deploy->request : plan->request).labels = std::move(*labels);
+  }
+  if (plan != nullptr && plan->request.model.empty() && !plan->scenario) {
+    return wrong_usage("plan: which model?", help_hint());
   }
   if (const auto* stop = std::get_if<StopCommand>(&command);
       stop != nullptr && stop->all != stop->deployments.empty()) {

@@ -59,6 +59,11 @@ struct LogsCommand {
 };
 struct PlanCommand {
   engine::DeployRequest request;
+  std::optional<std::string> scenario;  ///< a file, instead of this host
+};
+struct ScenarioCommand {
+  std::string action;  ///< export
+  engine::DeployRequest request;
 };
 struct ApplyCommand {
   std::string plan;  ///< "stop:3", or "SET/stop:3"
@@ -82,8 +87,8 @@ struct HelpCommand {
 
 using Command =
     std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand, StopCommand,
-                 StartCommand, RemoveCommand, LogsCommand, PlanCommand, ApplyCommand, EventsCommand, DoctorCommand, ProcessesCommand,
-                 CalibrationCommand, VersionCommand, CompletionCommand, HelpCommand>;
+                 StartCommand, RemoveCommand, LogsCommand, PlanCommand, ScenarioCommand, ApplyCommand, EventsCommand,
+                 ProcessesCommand, CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
 
 struct Invocation {
   GlobalOptions global;

@@ -31,6 +31,7 @@ int run(const StartCommand& command, Context& context);
 int run(const RemoveCommand& command, Context& context);
 int run(const LogsCommand& command, Context& context);
 int run(const PlanCommand& command, Context& context);
+int run(const ScenarioCommand& command, Context& context);
 int run(const ApplyCommand& command, Context& context);
 int run(const EventsCommand& command, Context& context);
 int run(const DoctorCommand& command, Context& context);

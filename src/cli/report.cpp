@@ -48,9 +48,9 @@ std::string takes_text(const dto::Plan& plan) {
 }  // namespace
 
 int exit_code_of(const dto::Problem& problem) {
-  static constexpr std::array<std::string_view, 8> kWrongUsage{
-      "usage",         "bad_setting",   "settings_not_found", "bad_field",
-      "missing_field", "unknown_field", "bad_configuration",  "bad_size"};
+  static constexpr std::array<std::string_view, 10> kWrongUsage{
+      "usage",         "bad_setting",       "settings_not_found", "bad_field",    "missing_field",
+      "unknown_field", "bad_configuration", "bad_size",           "bad_scenario", "scenario_not_found"};
   if (problem.code == "does_not_fit") return kExitDoesNotFit;
   return std::ranges::find(kWrongUsage, problem.code) == kWrongUsage.end() ? kExitError : kExitUsage;
 }

@@ -7,6 +7,7 @@
 #include "app/dto/convert.h"
 #include "app/dto/dto_json.h"
 #include "app/dto/fit.h"
+#include "app/dto/scenario.h"
 #include "base/masking.h"
 #include "base/numbers.h"
 #include "core/memory/unattributed.h"
@@ -161,7 +162,7 @@ class Api final : public ports::HttpHandler {
     std::string_view pattern;  ///< "{}" stands for one part of the path
     Handler handler;
   };
-  static const std::array<Route, 23> kRoutes;
+  static const std::array<Route, 25> kRoutes;
 
   /// The parts that stand where the pattern has {}, or nothing when the path is another one.
   static std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
@@ -428,6 +429,18 @@ class Api final : public ports::HttpHandler {
     co_return document(plans_view(*set));
   }
 
+  Task<HttpResponse> show_scenario(Call call) {
+    std::optional<engine::DeployRequest> wanted;
+    if (call.request.method == "POST") {
+      auto request = read_deploy_request(call.request);
+      if (!request) co_return problem(request.error());
+      wanted = std::move(*request);
+    }
+    auto scenario = co_await service_.admission.describe_host(std::move(wanted));
+    if (!scenario) co_return problem(scenario.error());
+    co_return json_response(200, dto::write_scenario(planner::masked(std::move(*scenario))));
+  }
+
   Task<HttpResponse> show_plans(Call call) {
     const auto* set = service_.admission.find_set(call.parameters.at(0));
     if (set == nullptr)
@@ -489,7 +502,7 @@ class Api final : public ports::HttpHandler {
   BuildInfo build_;
 };
 
-const std::array<Api::Route, 23> Api::kRoutes{{
+const std::array<Api::Route, 25> Api::kRoutes{{
     {"GET", "/healthz", &Api::healthz},
     {"GET", "/metrics", &Api::metrics},
     {"GET", "/api/v1/version", &Api::version},
@@ -507,6 +520,8 @@ const std::array<Api::Route, 23> Api::kRoutes{{
     {"POST", "/api/v1/deployments/{}/stop", &Api::stop_deployment},
     {"POST", "/api/v1/deployments/{}/start", &Api::start_deployment},
     {"GET", "/api/v1/deployments/{}/logs", &Api::logs},
+    {"GET", "/api/v1/scenario", &Api::show_scenario},
+    {"POST", "/api/v1/scenario", &Api::show_scenario},
     {"POST", "/api/v1/plans", &Api::make_plans},
     {"GET", "/api/v1/plans/{}", &Api::show_plans},
     {"POST", "/api/v1/plans/{}/{}/apply", &Api::apply_plan},

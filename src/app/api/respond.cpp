@@ -44,6 +44,7 @@ int status_of(const std::string& code) {
   static const std::map<std::string_view, int> kStatus{
       {"bad_json", 400},
       {"bad_field", 400},
+      {"not_supported", 400},
       {"missing_field", 400},
       {"unknown_field", 400},
       {"unauthorized", 401},

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 namespace dgxmm::service {
@@ -316,6 +318,38 @@ planner::PlanInput Admission::situation_of(const Prepared& prepared) {
     input.deployments.push_back(std::move(candidate));
   }
   return input;
+}
+
+ports::Task<Result<planner::Scenario>> Admission::describe_host(std::optional<engine::DeployRequest> request) {
+  Prepared prepared;
+  planner::Scenario scenario;
+  if (request) {
+    auto asked = co_await estimates_.prepare(std::move(*request));
+    if (!asked) co_return fail(asked.error());
+    prepared = std::move(*asked);
+    if (prepared.companions.projector) {
+      co_return fail("not_supported", "mmproj: a scenario does not describe projectors", "leave it out", "mmproj");
+    }
+    prepared.quantizations = co_await estimates_.prepare_other_quantizations(prepared);
+    scenario.request = prepared.request;
+    scenario.models.push_back(*prepared.model);
+    for (const auto& other : prepared.quantizations) scenario.models.push_back(*other.model);
+    if (const auto& draft = prepared.companions.draft) scenario.models.push_back(*draft);
+  }
+  const auto snapshot = sampler_.refresh();
+  if (snapshot->problem) co_return fail(*snapshot->problem);
+  const auto& settings = estimates_.settings();
+  scenario.host = situation_of(prepared);
+  scenario.placement = estimates_.placement();
+  scenario.estimate_settings = settings.estimate();
+  scenario.defaults = settings.config_defaults();
+  std::set<std::string> fingerprints{prepared.fingerprint};
+  for (const auto& other : prepared.quantizations) fingerprints.insert(other.fingerprint);
+  std::ranges::copy_if(estimates_.records(), std::back_inserter(scenario.records),
+                       [&](const auto& record) { return fingerprints.contains(record.fingerprint); });
+  std::ranges::copy_if(estimates_.floors(), std::back_inserter(scenario.floors),
+                       [&](const auto& floor) { return fingerprints.contains(floor.fingerprint); });
+  co_return scenario;
 }
 
 Result<planner::Plans> Admission::plans_for(const Prepared& prepared) {

@@ -5,6 +5,7 @@
 #include "app/service/turn_lock.h"
 #include "base/ring.h"
 #include "core/planner/plans.h"
+#include "core/planner/scenario.h"
 #include "ports/tcp_ports.h"
 
 #include <chrono>
@@ -56,6 +57,9 @@ class Admission {
   ports::Task<Result<PlanSet>> plan(engine::DeployRequest request);
   /// The host and its deployments on the newest snapshot, as the planner sees them.
   planner::PlanInput situation_of(const Prepared& prepared);
+  /// This host, described: with what was learned of its models. Without a request: its memory and deployments. Errors:
+  /// those of `Estimates::prepare` and of reading the host; `not_supported` for a projector.
+  ports::Task<Result<planner::Scenario>> describe_host(std::optional<engine::DeployRequest> request);
   /// The plans for a request on the newest snapshot.
   Result<planner::Plans> plans_for(const Prepared& prepared);
   /// The same, to be shown: they are remembered.

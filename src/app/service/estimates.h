@@ -65,6 +65,7 @@ class Estimates {
   [[nodiscard]] const std::vector<memory::CalibrationRecord>& records() const { return records_; }
   [[nodiscard]] const std::vector<memory::OomFloor>& floors() const { return floors_; }
   [[nodiscard]] const settings::Settings& settings() const { return settings_; }
+  [[nodiscard]] memory::Placement placement() const { return placement_; }
 
  private:
   ports::Task<Result<std::string>> resolve_path(std::string model, std::string field);

@@ -710,6 +710,16 @@ TEST_F(Commands, PlanExitsWithThreeWhenNothingHelps) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("recommended")));
 }
 
+TEST_F(Commands, ScenarioExportWritesWhatTheDaemonDescribes) {
+  daemon_.on("GET /scenario", std::string{"host"});
+  daemon_.on("POST /scenario", std::string{"with a request"});
+  EXPECT_EQ(run_with_daemon({"scenario", "export"}).out, "\"host\"\n");
+  EXPECT_EQ(run_with_daemon({"scenario", "export", "smol", "--ctx-size", "4096"}).out, "\"with a request\"\n");
+  EXPECT_THAT(daemon_.requests().back().body, HasSubstr(R"("ctx_size":4096)"));
+  EXPECT_EQ(run_with_daemon({"scenario", "import"}).exit_code, 2);
+  EXPECT_EQ(run_with_daemon({"scenario"}).exit_code, 2);
+}
+
 TEST_F(Commands, PlanOfWhatFitsNeedsNoPlan) {
   dto::Plans answer;
   answer.fits_now = true;

@@ -1,3 +1,4 @@
+#include "app/dto/scenario.h"
 #include "unit/app/support/daemon.h"
 
 #include <fmt/format.h>
@@ -467,6 +468,44 @@ TEST_F(Quantizations, P4_FitNamesItAsThePlanThatHelps) {
   const auto fit = daemon->request("POST", "/api/v1/fit", R"({"model": "/models/b.gguf", "ctx_size": 4096})");
   EXPECT_EQ(member(fit, "verdict"), "fits_after") << fit.body;
   EXPECT_EQ(json_of(fit).at("after").at("kind").as_string(), "quant") << fit.body;
+}
+
+/// The plans in words, without what an export masks.
+std::vector<std::string> figures(const boost::json::value& plans) {
+  std::vector<std::string> result;
+  for (const auto& plan : plans.at("plans").as_array()) {
+    result.push_back(fmt::format("{} {} {}", std::string{plan.at("id").as_string()}, plan.at("needed_bytes").as_int64(),
+                                 plan.at("left_bytes").as_int64()));
+  }
+  return result;
+}
+
+TEST_F(Quantizations, P0_AnExportedScenarioHasThePlansOfThisHost) {
+  world.host.held_by_others = gib(20);
+  daemon->deploy_ready(R"("model": "/models/a.gguf", "name": "secret")");
+  world.host.held_by_others = gib(40);
+  const auto body = R"({"model": "/models/b.gguf", "ctx_size": 65536, "name": "hidden"})";
+  const auto plans = json_of(daemon->request("POST", "/api/v1/plans", body));
+  const auto exported = daemon->request("POST", "/api/v1/scenario", body);
+  ASSERT_EQ(exported.status, 200) << exported.body;
+  for (const auto* masked : {"/models", "secret", "hidden"}) {
+    EXPECT_EQ(exported.body.find(masked), std::string::npos) << masked;
+  }
+  const auto scenario = dto::read_scenario(exported.body, [](const std::string&) -> Result<model::ModelDescription> {
+    return fail("model_not_found", "all are described");
+  });
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  const auto replayed = planner::plans_of(*scenario, *scenario->request);
+  ASSERT_TRUE(replayed) << replayed.error().message;
+  std::vector<std::string> figures_replayed;
+  for (const auto& plan : replayed->plans) {
+    figures_replayed.push_back(fmt::format("{} {} {}", plan.id, plan.needed.count(), plan.left.count()));
+  }
+  EXPECT_EQ(figures_replayed, figures(plans));
+  EXPECT_GT(figures_replayed.size(), 4U);
+  const auto host = daemon->request("GET", "/api/v1/scenario");
+  EXPECT_EQ(host.status, 200);
+  EXPECT_EQ(json_of(host).as_object().if_contains("request"), nullptr);
 }
 
 TEST_F(Operations, P0_TheLoadTimeThatWasMeasuredIsWhatAPlanTakes) {
