@@ -27,6 +27,7 @@ struct Range {
 };
 constexpr Range kPorts{.least = 1, .most = 65535};
 constexpr Range kNotNegative{.least = 0};
+constexpr Range kSleepLevels{.least = 1, .most = 2};
 
 constexpr const char* kModelHelp = "a GGUF file, a model folder, or a name from `dgxmm models` (ORG/NAME:QUANT)";
 
@@ -107,6 +108,8 @@ class CommandLine {
   PsCommand ps_;
   StopCommand stop_;
   StartCommand start_;
+  SleepCommand sleep_;
+  WakeCommand wake_;
   RemoveCommand remove_;
   LogsCommand logs_;
   PlanCommand plan_;
@@ -251,6 +254,10 @@ void CommandLine::add_engine_options(CLI::App& command, engine::DeployRequest& r
       ->group(vllm);
   add_number(command, "--mm-processor-cache-gb", request.mm_processor_cache_gb, "host memory for prepared pictures [1]")
       ->group(vllm);
+  command
+      .add_flag_function(
+          "--sleep-mode", [&request](std::int64_t) { request.sleep_mode = true; }, "can be put to sleep: `dgxmm sleep`")
+      ->group(vllm);
 }
 
 void CommandLine::add_deployment_options(CLI::App& command, engine::DeployRequest& request) {
@@ -360,6 +367,18 @@ void CommandLine::add_deployment_commands() {
   auto& start = add("start", "start a stopped deployment again", [this] { return start_; });
   start.add_option("ID|NAME", start_.deployment, "what to start")->type_name("")->required();
   add_wait(start, start_.wait);
+
+  auto& sleep =
+      add("sleep", "have a vLLM deployment give memory back; returns when it sleeps", [this] { return sleep_; });
+  sleep.add_option("ID|NAME", sleep_.deployment, "what to put to sleep")->type_name("")->required();
+  add_number(sleep, "--level", sleep_.level, "1: the KV cache is dropped; 2: the weights too, and read again later [1]",
+             kSleepLevels);
+  sleep.add_flag("--force", sleep_.force, "also with requests in flight, which are finished first");
+  sleep.footer("It must have been deployed with --sleep-mode.");
+
+  auto& wake = add("wake", "wake a deployment that sleeps, if it fits", [this] { return wake_; });
+  wake.add_option("ID|NAME", wake_.deployment, "what to wake")->type_name("")->required();
+  add_wait(wake, wake_.wait);
 
   auto& remove = add("rm", "forget deployments that have ended, and their logs", [this] { return remove_; });
   remove.add_option("ID|NAME", remove_.deployments, "what to forget")->type_name("")->required();

@@ -49,6 +49,15 @@ struct StartCommand {
   std::string deployment;
   bool wait = true;
 };
+struct SleepCommand {
+  std::string deployment;
+  std::optional<std::int64_t> level;
+  bool force = false;
+};
+struct WakeCommand {
+  std::string deployment;
+  bool wait = true;
+};
 struct RemoveCommand {
   std::vector<std::string> deployments;
 };
@@ -85,10 +94,10 @@ struct HelpCommand {
   std::string text;
 };
 
-using Command =
-    std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand, StopCommand,
-                 StartCommand, RemoveCommand, LogsCommand, PlanCommand, ScenarioCommand, ApplyCommand, EventsCommand,
-                 ProcessesCommand, CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
+using Command = std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand,
+                             StopCommand, StartCommand, SleepCommand, WakeCommand, RemoveCommand, LogsCommand,
+                             PlanCommand, ScenarioCommand, ApplyCommand, EventsCommand, ProcessesCommand,
+                             CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
 
 struct Invocation {
   GlobalOptions global;

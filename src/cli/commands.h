@@ -28,6 +28,8 @@ int run(const DeployCommand& command, Context& context);
 int run(const PsCommand& command, Context& context);
 int run(const StopCommand& command, Context& context);
 int run(const StartCommand& command, Context& context);
+int run(const SleepCommand& command, Context& context);
+int run(const WakeCommand& command, Context& context);
 int run(const RemoveCommand& command, Context& context);
 int run(const LogsCommand& command, Context& context);
 int run(const PlanCommand& command, Context& context);

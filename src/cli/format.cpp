@@ -144,6 +144,7 @@ std::string config_text(const dto::Config& config) {
   add(text, "--language-model-only", config.language_model_only);
   add(text, "--limit-mm-per-prompt", config.limit_mm_per_prompt);
   add(text, "--mm-processor-cache-gb", config.mm_processor_cache_gb);
+  add(text, "--sleep-mode", config.sleep_mode);
   return text;
 }
 

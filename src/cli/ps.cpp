@@ -22,6 +22,11 @@ std::string idle_text(const dto::Deployment& deployment, WallTime now) {
   return since ? duration_text(std::chrono::duration_cast<std::chrono::seconds>(now - *since)) : "?";
 }
 
+std::string state_text(const dto::Deployment& deployment) {
+  if (!deployment.sleep_level) return deployment.state;
+  return fmt::format("{} ({})", deployment.state, *deployment.sleep_level);
+}
+
 void print_table(Context& context, const std::vector<dto::Deployment>& deployments) {
   Table table{{{"ID", Align::right},
                {"NAME", Align::left, 10},
@@ -42,7 +47,7 @@ void print_table(Context& context, const std::vector<dto::Deployment>& deploymen
     approximate = approximate || (measured && measured->approximate);
     incomplete = incomplete || (measured && !measured->complete);
     unknown = unknown || is_unknown || idle == "?";
-    table.add({fmt::format("{}", deployment.id.value), deployment.name, deployment.state, deployment.model_name,
+    table.add({fmt::format("{}", deployment.id.value), deployment.name, state_text(deployment), deployment.model_name,
                format_bytes(deployment.reserved_bytes),
                measured     ? measured_text(*measured)
                : is_unknown ? std::string{"?"}

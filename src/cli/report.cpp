@@ -20,7 +20,7 @@ namespace {
 std::string sentence_of(const dto::Problem& problem) { return problem.detail.empty() ? problem.title : problem.detail; }
 
 void print_problem(Console& console, const dto::Problem& problem) {
-  const bool has_plans = problem.plans && !problem.plans->plans.empty();
+  const bool has_plans = problem.plans && !problem.plans->plans.empty() && !problem.plans->plan_set.empty();
   console.err << paint(console.err_colour, Colour::red, "error:") << ' ' << printable(sentence_of(problem)) << '\n';
   // The daemon's hint speaks of its API; the table below says how to carry out a plan from here.
   if (!problem.hint.empty() && !has_plans) console.err << "hint: " << printable(problem.hint) << '\n';

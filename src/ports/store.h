@@ -3,6 +3,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "core/memory/calibration.h"
+#include "core/memory/sleep.h"
 
 #include <optional>
 #include <string>
@@ -53,6 +54,9 @@ class Store {
   virtual std::vector<memory::CalibrationRecord> calibrations() = 0;  ///< oldest first
   virtual void put_oom_floor(const memory::OomFloor& floor) = 0;
   virtual std::vector<memory::OomFloor> oom_floors() = 0;
+  /// In place of an earlier one of the same model, configuration and level.
+  virtual void put_sleep_record(const memory::SleepRecord& record) = 0;
+  virtual std::vector<memory::SleepRecord> sleep_records() = 0;
 };
 
 }  // namespace dgxmm::ports

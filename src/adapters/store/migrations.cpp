@@ -10,7 +10,7 @@ namespace dgxmm::store {
 namespace {
 
 // AUTOINCREMENT: a number is given once, also when the newest row was removed.
-constexpr std::array<const char*, 2> kSteps{R"sql(
+constexpr std::array<const char*, 3> kSteps{R"sql(
 CREATE TABLE deployments (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL,
@@ -50,6 +50,17 @@ CREATE TABLE operations (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   document TEXT NOT NULL
 ) STRICT;
+)sql",
+                                            R"sql(
+CREATE TABLE sleep_records (
+  fingerprint TEXT NOT NULL,
+  configuration_key TEXT NOT NULL,
+  level INTEGER NOT NULL,
+  asleep_bytes INTEGER NOT NULL,
+  freed_bytes INTEGER NOT NULL,
+  recorded_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (fingerprint, configuration_key, level)
+) STRICT, WITHOUT ROWID;
 )sql"};
 
 }  // namespace

@@ -318,4 +318,33 @@ std::vector<memory::OomFloor> SqliteStore::oom_floors() {
   });
 }
 
+void SqliteStore::put_sleep_record(const memory::SleepRecord& record) {
+  naming(file_, [&] {
+    SQLite::Statement put{*database_,
+                          "INSERT OR REPLACE INTO sleep_records (fingerprint, configuration_key, level, asleep_bytes, "
+                          "freed_bytes, recorded_at_ms) VALUES (?, ?, ?, ?, ?, ?)"};
+    SQLite::bind(put, record.fingerprint, record.configuration_key, record.level, record.asleep.count(),
+                 record.freed.count(), to_ms(record.recorded_at));
+    put.exec();
+  });
+}
+
+std::vector<memory::SleepRecord> SqliteStore::sleep_records() {
+  return naming(file_, [&] {
+    std::vector<memory::SleepRecord> found;
+    SQLite::Statement rows{*database_,
+                           "SELECT fingerprint, configuration_key, level, asleep_bytes, freed_bytes, recorded_at_ms "
+                           "FROM sleep_records ORDER BY recorded_at_ms"};
+    while (rows.executeStep()) {
+      found.push_back({.fingerprint = rows.getColumn(0).getString(),
+                       .configuration_key = rows.getColumn(1).getString(),
+                       .level = rows.getColumn(2).getInt(),
+                       .asleep = Bytes{rows.getColumn(3).getInt64()},
+                       .freed = Bytes{rows.getColumn(4).getInt64()},
+                       .recorded_at = from_ms(rows.getColumn(5).getInt64())});
+    }
+    return found;
+  });
+}
+
 }  // namespace dgxmm::store

@@ -44,6 +44,8 @@ class SqliteStore final : public ports::Store {
   std::vector<memory::CalibrationRecord> calibrations() override;
   void put_oom_floor(const memory::OomFloor& floor) override;
   std::vector<memory::OomFloor> oom_floors() override;
+  void put_sleep_record(const memory::SleepRecord& record) override;
+  std::vector<memory::SleepRecord> sleep_records() override;
 
  private:
   SqliteStore(FileDescriptor lock, std::unique_ptr<SQLite::Database> database, std::string file);

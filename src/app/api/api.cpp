@@ -122,6 +122,18 @@ std::optional<Bytes> unattributed_memory(const service::HostSnapshot& snapshot,
   return memory::unattributed(known);
 }
 
+HttpResponse wake_refusal(const planner::Plans& plans) {
+  dto::Problem problem_document;
+  problem_document.status = 409;
+  problem_document.title = "Does not fit";
+  problem_document.code = "does_not_fit";
+  problem_document.detail = "waking up: " + plans.summary;
+  problem_document.hint = plans.plans.empty() ? "stop something that dgxmm does not manage"
+                                              : "stop what one of the plans names, then wake it again";
+  problem_document.plans = dto::to_dto(plans);
+  return problem(std::move(problem_document));
+}
+
 class Api final : public ports::HttpHandler {
  public:
   Api(service::Service& service, BuildInfo build) : service_(service), build_(std::move(build)) {}
@@ -162,7 +174,7 @@ class Api final : public ports::HttpHandler {
     std::string_view pattern;  ///< "{}" stands for one part of the path
     Handler handler;
   };
-  static const std::array<Route, 25> kRoutes;
+  static const std::array<Route, 27> kRoutes;
 
   /// The parts that stand where the pattern has {}, or nothing when the path is another one.
   static std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
@@ -399,6 +411,32 @@ class Api final : public ports::HttpHandler {
     co_return document(deployment_view(service_, *service_.table.find(id)), 202);
   }
 
+  Task<HttpResponse> sleep_deployment(Call call) {
+    const auto* deployment = find(call);
+    if (deployment == nullptr) co_return no_such_deployment(call);
+    const auto level = query_value(call.request, "level").value_or("1");
+    if (level != "1" && level != "2") {
+      co_return problem(Error{"bad_field", "level: expected 1 or 2", "1 keeps the weights, 2 drops them", "level"});
+    }
+    const auto id = deployment->id;
+    const bool force = query_value(call.request, "force") == "1";
+    const auto slept = co_await service_.supervisor.sleep(id, level == "2" ? 2 : 1, force);
+    if (!slept) co_return problem(slept.error());
+    deployment = service_.table.find(id);
+    co_return deployment == nullptr ? no_such_deployment(call) : document(deployment_view(service_, *deployment));
+  }
+
+  Task<HttpResponse> wake_deployment(Call call) {
+    const auto* deployment = find(call);
+    if (deployment == nullptr) co_return no_such_deployment(call);
+    const auto id = deployment->id;
+    const auto plans = co_await service_.admission.admit_wake(id);
+    if (!plans) co_return problem(plans.error());
+    if (*plans) co_return wake_refusal(**plans);
+    service_.supervisor.wake(id);
+    co_return document(deployment_view(service_, *service_.table.find(id)), 202);
+  }
+
   Task<HttpResponse> logs(Call call) {
     const auto* deployment = find(call);
     if (deployment == nullptr) co_return no_such_deployment(call);
@@ -502,7 +540,7 @@ class Api final : public ports::HttpHandler {
   BuildInfo build_;
 };
 
-const std::array<Api::Route, 25> Api::kRoutes{{
+const std::array<Api::Route, 27> Api::kRoutes{{
     {"GET", "/healthz", &Api::healthz},
     {"GET", "/metrics", &Api::metrics},
     {"GET", "/api/v1/version", &Api::version},
@@ -519,6 +557,8 @@ const std::array<Api::Route, 25> Api::kRoutes{{
     {"DELETE", "/api/v1/deployments/{}", &Api::remove_deployment},
     {"POST", "/api/v1/deployments/{}/stop", &Api::stop_deployment},
     {"POST", "/api/v1/deployments/{}/start", &Api::start_deployment},
+    {"POST", "/api/v1/deployments/{}/sleep", &Api::sleep_deployment},
+    {"POST", "/api/v1/deployments/{}/wake", &Api::wake_deployment},
     {"GET", "/api/v1/deployments/{}/logs", &Api::logs},
     {"GET", "/api/v1/scenario", &Api::show_scenario},
     {"POST", "/api/v1/scenario", &Api::show_scenario},

@@ -40,6 +40,9 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   view.state = deployment::name_of(deployment.state);
   view.state_since = format_time(deployment.state_since);
   view.phase = deployment.state == deployment::State::loading ? deployment.progress.phase : std::string{};
+  if (deployment.state == deployment::State::sleeping) view.sleep_level = deployment.sleep_level;
+  view.asleep_bytes = deployment.asleep;
+  view.sleep_freed_bytes = deployment.sleep_freed;
   view.model = deployment.request.model;
   view.model_name = deployment.model_name;
   view.served_name = deployment.served_name;

@@ -126,6 +126,7 @@ Config to_dto(const engine::EngineConfig& config) {
     result.language_model_only = vllm.language_model_only;
     result.limit_mm_per_prompt = vllm.limit_mm_per_prompt;
     result.mm_processor_cache_gb = vllm.mm_processor_cache_gb;
+    result.sleep_mode = vllm.sleep_mode;
   }
   return result;
 }
@@ -256,7 +257,8 @@ Result<engine::EngineConfig> from_dto(const Config& config) {
         .max_lora_rank = config.max_lora_rank.value_or(defaults.max_lora_rank),
         .language_model_only = config.language_model_only.value_or(false),
         .limit_mm_per_prompt = config.limit_mm_per_prompt,
-        .mm_processor_cache_gb = config.mm_processor_cache_gb};
+        .mm_processor_cache_gb = config.mm_processor_cache_gb,
+        .sleep_mode = config.sleep_mode.value_or(false)};
   }
   const auto type_k = engine::parse_cache_type(config.cache_type_k.value_or("f16"));
   const auto type_v = engine::parse_cache_type(config.cache_type_v.value_or("f16"));

@@ -45,7 +45,7 @@ struct Config {
   std::optional<std::int64_t> tensor_parallel_size, num_speculative_tokens, max_loras, max_lora_rank;
   std::optional<std::int64_t> limit_mm_per_prompt, mm_processor_cache_gb;
   std::optional<std::string> quantization, spec_method;
-  std::optional<bool> enable_lora, language_model_only;
+  std::optional<bool> enable_lora, language_model_only, sleep_mode;
 };
 
 struct Measured {
@@ -67,7 +67,7 @@ struct Deployment {
   std::string name;
   std::string state;
   std::string state_since;
-  std::string phase;  ///< while loading: what the engine's log says it is doing
+  std::string phase;  ///< while loading: what it is doing, by its log; of one that wakes up: which part
   std::string model;
   std::string model_name;
   std::string served_name;
@@ -76,7 +76,10 @@ struct Deployment {
   Bytes reserved_bytes;
   std::optional<Measured> measured;
   Estimate estimate;
-  std::optional<Bytes> footprint_bytes;  ///< recorded after the last start (C1, C2)
+  std::optional<Bytes> footprint_bytes;     ///< recorded after the last start (C1, C2)
+  std::optional<std::int64_t> sleep_level;  ///< 1 or 2 while it sleeps
+  std::optional<Bytes> asleep_bytes;        ///< what it held when it last slept, measured
+  std::optional<Bytes> sleep_freed_bytes;   ///< what its last falling asleep gave back
   std::optional<bool> busy;
   std::optional<std::string> idle_since;
   std::int64_t priority = 0;

@@ -15,14 +15,15 @@ BOOST_DESCRIBE_STRUCT(Config, (),
                        kv_cache_dtype, enforce_eager, draft_model, mmproj, spec_type, spec_draft_n_max,
                        cache_type_k_draft, cache_type_v_draft, tensor_parallel_size, num_speculative_tokens, max_loras,
                        max_lora_rank, limit_mm_per_prompt, mm_processor_cache_gb, quantization, spec_method,
-                       enable_lora, language_model_only))
+                       enable_lora, language_model_only, sleep_mode))
 BOOST_DESCRIBE_STRUCT(Measured, (),
                       (total_bytes, anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes, approximate, complete))
 BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
 BOOST_DESCRIBE_STRUCT(Deployment, (),
                       (id, name, state, state_since, phase, model, model_name, served_name, url, config, reserved_bytes,
-                       measured, estimate, footprint_bytes, busy, idle_since, priority, pinned, labels, pid, runtime,
-                       image, image_id, container, created_at, ready_at, failure))
+                       measured, estimate, footprint_bytes, sleep_level, asleep_bytes, sleep_freed_bytes, busy,
+                       idle_since, priority, pinned, labels, pid, runtime, image, image_id, container, created_at,
+                       ready_at, failure))
 BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, measured))
 BOOST_DESCRIBE_STRUCT(Budget, (),
                       (revision, time, mem_total_bytes, mem_available_bytes, safety_margin_bytes, os_reserve_bytes,
@@ -76,7 +77,7 @@ BOOST_DESCRIBE_STRUCT(DeployRequest, (),
                        max_num_batched_tokens, kv_tokens, kv_cache_dtype, enforce_eager, draft_model, mmproj, spec_type,
                        spec_draft_n_max, cache_type_k_draft, cache_type_v_draft, tensor_parallel_size,
                        num_speculative_tokens, max_loras, max_lora_rank, limit_mm_per_prompt, mm_processor_cache_gb,
-                       quantization, spec_method, enable_lora, language_model_only, runtime, image, served_name, port,
-                       priority, pinned, labels))
+                       quantization, spec_method, enable_lora, language_model_only, sleep_mode, runtime, image,
+                       served_name, port, priority, pinned, labels))
 
 }  // namespace dgxmm::engine

@@ -1,5 +1,7 @@
 #include "app/service/admission.h"
 
+#include "core/memory/sleep.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -257,6 +259,45 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
   }
   sampler_.refresh();
   co_return Result<void>{};
+}
+
+ports::Task<Result<std::optional<planner::Plans>>> Admission::admit_wake(DeploymentId id) {
+  const auto turn = co_await turns_.take();
+  if (loop_.stopping()) co_return fail(shutting_down());
+  auto* deployment = table_.find(id);
+  if (deployment == nullptr) co_return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
+  if (deployment->state != deployment::State::sleeping) {
+    co_return fail("not_sleeping", fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)),
+                   "only one that sleeps can be woken");
+  }
+  const auto snapshot = sampler_.refresh();
+  if (snapshot->problem) co_return fail(*snapshot->problem);
+  if (snapshot->gpu.no_starts) co_return fail(*snapshot->gpu.no_starts);
+  const auto* entry = snapshot->find(id);
+  const auto measured = entry != nullptr && entry->measured ? *entry->measured : memory::Measured{};
+  const auto level = deployment->sleep_level.value_or(1);
+  const auto needed = memory::needed_to_wake(deployment->estimate, level, measured.complete_total(), measured.total());
+  if (needed <= snapshot->budget.free_for_new) {
+    table_.apply(*deployment, deployment::Event::wake_requested,
+                 fmt::format("waking up, which takes up to {} more", format_bytes(needed)));
+    sampler_.refresh();
+    co_return std::optional<planner::Plans>{};
+  }
+  Prepared waking;
+  waking.config = deployment->config;
+  waking.request.priority = deployment->priority;
+  auto input = situation_of(waking);
+  std::erase_if(input.deployments, [&](const auto& candidate) { return candidate.memory.id == id; });
+  // It wakes up as it is: no other configuration can be had.
+  const auto only_as_it_is = [&](const engine::EngineConfig& config) -> Result<memory::Estimate> {
+    if (config != deployment->config) return fail("bad_configuration", "it keeps its configuration");
+    auto estimate = deployment->estimate;
+    estimate.total = needed;
+    return estimate;
+  };
+  auto plans = planner::make_plans(input, only_as_it_is);
+  if (!plans) co_return fail(plans.error());
+  co_return std::optional{std::move(*plans)};
 }
 
 ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {

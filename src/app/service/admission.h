@@ -46,6 +46,12 @@ class Admission {
   /// Estimates::prepare.
   ports::Task<Result<void>> readmit_in_turn(DeploymentId id);
 
+  /// Takes its turn and decides whether a sleeping deployment may wake up, on its peak. Nothing: it may; it is
+  /// `loading` from here on, counted in full, and the caller wakes it. Plans: what would make room; they are not
+  /// remembered, since they are no deployment's. Errors: `deployment_not_found`, `not_sleeping`, those of reading the
+  /// host.
+  ports::Task<Result<std::optional<planner::Plans>>> admit_wake(DeploymentId id);
+
   /// Whether it could be started if there were memory: its engine, configuration, name and port, with the names and
   /// ports of those that are `leaving` counted as free. To be asked before anything is stopped for it. Errors:
   /// `bad_field`, `name_taken`, `port_taken`, and those of a host where nothing can be started: `host_not_supported`,

@@ -46,6 +46,9 @@ struct Deployment {
   std::optional<Bytes> engine_device_bytes;       ///< the engine's own accounting of device buffers (C2)
   std::optional<Bytes> footprint;                 ///< recorded after the last start
   std::optional<std::chrono::seconds> load_took;  ///< the last start, from the engine's process to ready
+  std::optional<int> sleep_level;                 ///< of one that sleeps, or did before it began to wake up
+  std::optional<Bytes> asleep;                    ///< what it held when it last slept (P10)
+  std::optional<Bytes> sleep_freed;               ///< what its last falling asleep gave back
   std::optional<Failure> failure;
   // --- known only while the daemon runs:
   std::int64_t generation = 0;  ///< counts starts: a watcher of an earlier start must not touch a later one

@@ -34,13 +34,16 @@ struct Document {
   std::optional<ports::Instance> instance;
   std::optional<Bytes> engine_device_bytes, footprint_bytes;
   std::optional<std::int64_t> load_took_s;
+  std::optional<std::int64_t> sleep_level;
+  std::optional<Bytes> asleep_bytes, sleep_freed_bytes;
   std::optional<dto::Failure> failure;
 };
 
 BOOST_DESCRIBE_STRUCT(Document, (),
                       (name, request, config, model_path, model_name, fingerprint, estimate, state, created_at_ms,
                        state_since_ms, ready_at_ms, served_name, port, priority, pinned, labels, instance,
-                       engine_device_bytes, footprint_bytes, load_took_s, failure))
+                       engine_device_bytes, footprint_bytes, load_took_s, sleep_level, asleep_bytes, sleep_freed_bytes,
+                       failure))
 
 std::int64_t to_ms(WallTime time) { return time.time_since_epoch().count(); }
 WallTime from_ms(std::int64_t ms) { return WallTime{std::chrono::milliseconds{ms}}; }
@@ -78,6 +81,9 @@ std::string to_document(const Deployment& deployment) {
   document.engine_device_bytes = deployment.engine_device_bytes;
   document.footprint_bytes = deployment.footprint;
   if (deployment.load_took) document.load_took_s = deployment.load_took->count();
+  document.sleep_level = deployment.sleep_level;
+  document.asleep_bytes = deployment.asleep;
+  document.sleep_freed_bytes = deployment.sleep_freed;
   if (const auto& failure = deployment.failure) {
     document.failure = dto::Failure{failure->code, failure->message, failure->hint, failure->last_lines};
   }
@@ -118,6 +124,9 @@ Result<Deployment> from_document(DeploymentId id, const std::string& document) {
   result.engine_device_bytes = stored->engine_device_bytes;
   result.footprint = stored->footprint_bytes;
   if (stored->load_took_s) result.load_took = std::chrono::seconds{*stored->load_took_s};
+  if (stored->sleep_level) result.sleep_level = *stored->sleep_level == 2 ? 2 : 1;
+  result.asleep = stored->asleep_bytes;
+  result.sleep_freed = stored->sleep_freed_bytes;
   if (auto& failure = stored->failure) {
     result.failure = Failure{failure->code, failure->message, failure->hint, std::move(failure->last_lines)};
   }

@@ -26,7 +26,8 @@ Estimates::Estimates(ports::ModelFiles& files, Catalog& catalog, ports::Store& s
       placement_(placement),
       loop_(loop),
       records_(store.calibrations()),
-      floors_(store.oom_floors()) {}
+      floors_(store.oom_floors()),
+      sleep_records_(store.sleep_records()) {}
 
 ports::Task<Result<std::string>> Estimates::resolve_path(std::string model, std::string field) {
   if (model.starts_with('/')) co_return model;
@@ -137,6 +138,22 @@ void Estimates::record_out_of_memory(const std::string& fingerprint, const engin
   retry_unsaved();
 }
 
+void Estimates::record_sleep(const memory::SleepRecord& record) {
+  std::erase_if(sleep_records_, [&](const auto& other) {
+    return other.fingerprint == record.fingerprint && other.configuration_key == record.configuration_key &&
+           other.level == record.level;
+  });
+  sleep_records_.push_back(record);
+  unsaved_sleep_records_.push_back(record);
+  retry_unsaved();
+}
+
+std::optional<Bytes> Estimates::measured_asleep(const std::string& fingerprint, const engine::EngineConfig& config,
+                                                int level) const {
+  const auto* last = memory::last_sleep(sleep_records_, fingerprint, engine::configuration_key(config), level);
+  return last == nullptr ? std::nullopt : std::optional{last->asleep};
+}
+
 void Estimates::retry_unsaved() {
   try {
     while (!unsaved_records_.empty()) {
@@ -146,6 +163,10 @@ void Estimates::retry_unsaved() {
     while (!unsaved_floors_.empty()) {
       store_.put_oom_floor(unsaved_floors_.front());
       unsaved_floors_.erase(unsaved_floors_.begin());
+    }
+    while (!unsaved_sleep_records_.empty()) {
+      store_.put_sleep_record(unsaved_sleep_records_.front());
+      unsaved_sleep_records_.erase(unsaved_sleep_records_.begin());
     }
   } catch (const std::runtime_error& error) {
     log::error("what was learned could not be stored yet: {}", error.what());

@@ -3,6 +3,7 @@
 #include "core/engine/request.h"
 #include "core/memory/calibration.h"
 #include "core/memory/estimate.h"
+#include "core/memory/sleep.h"
 #include "core/model/companions.h"
 #include "core/model/layout.h"
 #include "core/planner/plans.h"
@@ -12,6 +13,7 @@
 #include "ports/store.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,11 @@ class Estimates {
   /// C5
   void record_out_of_memory(const std::string& fingerprint, const engine::EngineConfig& config, Bytes estimate,
                             std::string evidence, WallTime now);
+  /// P10: in place of what was known of that model, configuration and level.
+  void record_sleep(const memory::SleepRecord& record);
+  /// The last measured size asleep; nothing when it was never measured.
+  [[nodiscard]] std::optional<Bytes> measured_asleep(const std::string& fingerprint, const engine::EngineConfig& config,
+                                                     int level) const;
   /// Stores what could not be stored before.
   void retry_unsaved();
   [[nodiscard]] const std::vector<memory::CalibrationRecord>& records() const { return records_; }
@@ -80,6 +87,8 @@ class Estimates {
   std::vector<memory::OomFloor> floors_;
   std::vector<memory::CalibrationRecord> unsaved_records_;
   std::vector<memory::OomFloor> unsaved_floors_;
+  std::vector<memory::SleepRecord> sleep_records_;
+  std::vector<memory::SleepRecord> unsaved_sleep_records_;
 };
 
 }  // namespace dgxmm::service

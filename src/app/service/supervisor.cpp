@@ -1,5 +1,7 @@
 #include "app/service/supervisor.h"
 
+#include "app/service/engine_calls.h"
+#include "app/service/membership.h"
 #include "base/log.h"
 #include "base/masking.h"
 #include "core/engine/engine.h"
@@ -21,7 +23,6 @@ constexpr auto kHelpDeadline = 10s;
 constexpr auto kContainerHelpDeadline = 60s;
 // Of a container's /dev/shm: a limit, not a reservation. Docker's own 64 MiB is too small for some engines.
 constexpr Bytes kSharedMemoryLimit = gib(1);
-constexpr auto kHttpDeadline = 2s;
 constexpr auto kReleasePoll = 50ms;
 constexpr auto kGuardPoll = 200ms;
 constexpr auto kGuardGrace = 500ms;  // the host has about two seconds left
@@ -57,20 +58,6 @@ std::optional<std::string> engine_device(const host::GpuReading& gpu) {
   return shared == gpu.devices.end() ? std::nullopt : std::optional{shared->uuid};
 }
 
-/// Takes the deployment out of a set however the task ends.
-class Membership {
- public:
-  Membership(std::set<DeploymentId>& set, DeploymentId id) : set_(set), id_(id) {}
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
-  ~Membership() { end(); }
-  void end() { set_.erase(id_); }
-
- private:
-  std::set<DeploymentId>& set_;
-  DeploymentId id_;
-};
-
 /// What became of it, or how its stop goes, only the engine that runs the containers knows.
 bool waits_for_containers(const Deployment& deployment) {
   if (!engine::in_container(deployment.request) || deployment::is_final(deployment.state)) return false;
@@ -92,14 +79,6 @@ Failure describe(const memory::StartDanger& danger, std::vector<std::string> las
                            format_bytes(danger.available), format_bytes(danger.floor));
   return {"start_guard", std::move(message), "ask for less or stop something first; it is not tried again by itself",
           std::move(last_lines)};
-}
-
-ports::HttpCall get(std::uint16_t port, std::string_view path) {
-  ports::HttpCall call;
-  call.target.port = port;
-  call.path = path;
-  call.deadline = kHttpDeadline;
-  return call;
 }
 
 }  // namespace
@@ -133,6 +112,7 @@ void Supervisor::start(DeploymentId id) {
   deployment->progress = {};
   deployment->activity = {};
   deployment->idle_since.reset();
+  deployment->sleep_level.reset();
   world_.loop.spawn(fmt::format("start {}", deployment->name), run_start({id, deployment->generation}));
 }
 
@@ -323,6 +303,10 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
       give_up_at = world_.clock.steady() + loading_limit(*deployment);
     }
 
+    if (changing_sleep_.contains(watch.id)) {
+      co_await world_.loop.sleep_for(kLoadingPoll);
+      continue;
+    }
     const bool serving =
         deployment->state == deployment::State::ready || deployment->state == deployment::State::sleeping;
     if (!serving) {
@@ -337,9 +321,15 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
       const bool serves = co_await serves_model(port, std::move(served_name));
       deployment = current(watch);
       if (deployment == nullptr || is_ending(*deployment)) co_return;
-      if (serves) {
+      std::optional<int> asleep;
+      if (serves) asleep = co_await ask_sleep_level(watch);
+      deployment = current(watch);
+      if (deployment == nullptr || is_ending(*deployment)) co_return;
+      if (asleep == 0) {
         for (const auto& line : follower->read_new()) reader->read_line(line);
         became_ready(*deployment, *reader);
+      } else if (asleep) {
+        slept(*deployment, *asleep, deployment->sleep_level == asleep ? deployment->sleep_freed : std::nullopt);
       } else if (deployment->state == deployment::State::loading && world_.clock.steady() > give_up_at) {
         co_await give_up_loading(watch);
         co_return;
@@ -367,6 +357,8 @@ void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& r
   const bool first_time = !deployment.ready_at.has_value();
   if (const auto accounting = reader.accounting()) deployment.engine_device_bytes = accounting->device;
   if (first_time) deployment.ready_at = now;
+  deployment.sleep_level.reset();
+  deployment.failure.reset();
   deployment.idle_since = now;
   last_answer_[deployment.id] = world_.clock.steady();
   const auto took = std::chrono::duration<double>(*deployment.ready_at - deployment.state_since).count();
@@ -386,7 +378,7 @@ ports::Task<> Supervisor::poll_activity(Watch watch) {
   const auto call = get(deployment->port, engine::kMetricsPath);
   const auto metrics = co_await world_.http.call(call);
   deployment = current(watch);
-  if (deployment == nullptr || is_ending(*deployment)) co_return;
+  if (deployment == nullptr || is_ending(*deployment) || changing_sleep_.contains(watch.id)) co_return;
 
   const auto now = world_.clock.steady();
   if (metrics && metrics->status == 200) {
@@ -398,6 +390,7 @@ ports::Task<> Supervisor::poll_activity(Watch watch) {
     } else if (!deployment->idle_since) {
       deployment->idle_since = world_.clock.wall();
     }
+    note_sleep(*deployment);
     co_return;
   }
   deployment->activity = {};
@@ -475,7 +468,12 @@ Failure Supervisor::describe_end(const Deployment& deployment, const ports::Exit
   const auto reader = engine::make_log_reader(engine::kind_of(deployment.config));
   const auto lines = deployment.ready_at ? kLastWords : kLoadingLines;
   for (const auto& line : world_.logs.tail(identity_.log_path(deployment.id), lines)) reader->read_line(line);
-  const auto* when = deployment.ready_at ? "while serving" : "while loading";
+  const bool changing = changing_sleep_.contains(deployment.id);
+  const auto* when = deployment.state == deployment::State::sleeping              ? "while it slept"
+                     : changing && deployment.state == deployment::State::loading ? "while waking up"
+                     : changing                                                   ? "while falling asleep"
+                     : deployment.ready_at                                        ? "while serving"
+                                                                                  : "while loading";
   if (status.oom_killed) {
     failure.code = "out_of_memory";
     failure.message = fmt::format("the kernel killed it for lack of memory {}: {}", when, status.evidence);

@@ -3,13 +3,16 @@
 #include "app/service/estimates.h"
 #include "app/service/sampler.h"
 #include "app/service/turn_lock.h"
+#include "core/engine/vllm.h"
 #include "ports/container_runtime.h"
 #include "ports/engine_logs.h"
 #include "ports/event_loop.h"
 #include "ports/http_client.h"
 #include "ports/tcp_ports.h"
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,6 +51,15 @@ class Supervisor {
   /// Ends it and returns when its memory is back. Errors: `deployment_not_found`, `still_running`,
   /// `memory_not_released`.
   ports::Task<Result<void>> stop(DeploymentId id);
+
+  /// Puts a ready deployment to sleep, level 1 or 2, and returns when it sleeps. Requests in flight are finished first
+  /// when `force` is set, and refuse it otherwise. Errors: `deployment_not_found`, `cannot_sleep` (not an engine that
+  /// can), `not_ready`, `busy`, `sleep_failed` (the engine would not; then it still serves, or it is `unknown`).
+  ports::Task<Result<void>> sleep(DeploymentId id, int level, bool force);
+
+  /// Wakes one that `Admission::admit_wake` let through; returns at once. It becomes ready; or sleeps again when the
+  /// host has no room for its cache by then; or fails.
+  void wake(DeploymentId id);
 
   /// Returns when it is ready, or has ended.
   ports::Task<> settle(DeploymentId id);
@@ -97,6 +109,27 @@ class Supervisor {
   void adopt(Deployment& deployment);
   void report_unknown(const std::string& name, const ports::Instance& instance);
   ports::Task<> reconcile_containers();
+
+  // sleeping.cpp
+  ports::Task<> run_sleep(Watch watch, int level, std::shared_ptr<Result<void>> outcome);
+  ports::Task<Result<void>> fall_asleep(Watch watch, int level);
+  /// It sleeps, whoever put it to sleep. `freed`: by what was measured, if it was.
+  void slept(Deployment& deployment, int level, std::optional<Bytes> freed);
+  /// Nothing when a part of it is not known.
+  std::optional<Bytes> held_by(const Deployment& deployment);
+  /// What the engine's allocator says that it gave back when it last fell asleep.
+  std::optional<Bytes> freed_by_log(const Deployment& deployment);
+  ports::Task<> run_wake(Watch watch);
+  ports::Task<Result<void>> wake_by_parts(Watch watch);
+  ports::Task<> wake_failed(Watch watch, Error error);
+  /// One that does not answer may be dying, and closes its connections first: waits a moment for its end, which says
+  /// more. Null when there is nothing more to be done about it.
+  ports::Task<Deployment*> after_its_end(Watch watch);
+  ports::Task<Result<void>> post(std::uint16_t port, engine::EngineCall call, std::chrono::milliseconds deadline);
+  /// 0: awake. Nothing: it does not say, or lets requests wait without sleeping.
+  ports::Task<std::optional<int>> ask_sleep_level(Watch watch);
+  /// Takes over what somebody else's call did.
+  void note_sleep(Deployment& deployment);
   void became_ready(Deployment& deployment, const engine::LogReader& reader);
   [[nodiscard]] std::chrono::milliseconds loading_limit(const Deployment& deployment) const;
   [[nodiscard]] Failure describe_end(const Deployment& deployment, const ports::ExitStatus& status);
@@ -111,6 +144,7 @@ class Supervisor {
   TurnLock starts_;  ///< one at a time: an engine that sizes itself sees the whole host
   std::set<DeploymentId> being_started_;
   std::set<DeploymentId> being_stopped_;
+  std::set<DeploymentId> changing_sleep_;  ///< falling asleep or waking up by our own call
   std::map<DeploymentId, std::shared_ptr<engine::LogReader>> readers_;
   std::map<DeploymentId, SteadyTime> last_answer_;  ///< of a serving engine
 };

@@ -24,6 +24,7 @@ std::string_view name_of(Event event) {
     case Event::instance_started: return "was created";
     case Event::engine_ready: return "began to serve";
     case Event::fell_asleep: return "fell asleep";
+    case Event::wake_requested: return "was asked to wake up";
     case Event::woke_up: return "woke up";
     case Event::stop_requested: return "was asked to stop";
     case Event::instance_gone: return "ended after a stop";
@@ -49,7 +50,10 @@ Result<State> next(State state, Event event) {
       if (state == State::loading || state == State::unknown || state == State::ready) return State::ready;
       break;
     case Event::fell_asleep:
-      if (state == State::ready || state == State::unknown) return State::sleeping;
+      if (state == State::ready || state == State::unknown || state == State::loading) return State::sleeping;
+      break;
+    case Event::wake_requested:
+      if (state == State::sleeping) return State::loading;
       break;
     case Event::woke_up:
       if (state == State::sleeping) return State::ready;

@@ -5,7 +5,8 @@
 
 namespace dgxmm::deployment {
 
-/// starting (instance being created) -> loading (engine alive, not serving) -> ready -> sleeping <-> ready;
+/// starting (instance being created) -> loading (engine alive, not serving) -> ready -> sleeping -> loading (waking up)
+/// -> ready;
 /// any -> stopping -> stopped -> starting; failed (ended unasked, or never became ready); unknown (cannot be reached).
 enum class State { starting, loading, ready, sleeping, stopping, stopped, failed, unknown };
 
@@ -16,8 +17,9 @@ enum class Event {
   start_requested,   ///< a stopped or failed deployment is started again
   instance_started,  ///< the process or container exists
   engine_ready,      ///< answers, and names the expected model
-  fell_asleep,
-  woke_up,
+  fell_asleep,       ///< by anyone's call; or it sleeps again after a wake that was broken off
+  wake_requested,    ///< from here on it is counted in full (P13)
+  woke_up,           ///< by someone else's call
   stop_requested,
   instance_gone,      ///< it ended, and its memory is back
   instance_ended,     ///< it ended without being asked to

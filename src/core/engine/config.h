@@ -90,6 +90,7 @@ struct VllmConfig {
   bool language_model_only = false;                   ///< encoders for pictures and sound are not loaded
   std::optional<std::int64_t> limit_mm_per_prompt;    ///< items of each kind in one prompt; 0 = as language_model_only
   std::optional<std::int64_t> mm_processor_cache_gb;  ///< set for models with encoders only
+  bool sleep_mode = false;                            ///< can be put to sleep: memory from the cumem allocator
 
   friend bool operator==(const VllmConfig&, const VllmConfig&) = default;
 };

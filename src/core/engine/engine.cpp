@@ -4,12 +4,21 @@
 #include "core/engine/llamacpp.h"
 #include "core/engine/vllm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 
 namespace dgxmm::engine {
 
 bool is_routine_line(std::string_view line) {
-  return line.ends_with("update_slots: all slots are idle");  // tools/server/server-context.cpp, b11669
+  if (line.ends_with("update_slots: all slots are idle")) return true;  // tools/server/server-context.cpp, b11669
+  // uvicorn's line of a request, as vLLM has it write them.
+  constexpr std::array kAsked{kHealthPath, kModelsPath, kMetricsPath, kIsSleepingPath};
+  return line.starts_with("INFO:     127.0.0.1:") && line.ends_with(" HTTP/1.1\" 200 OK") &&
+         std::ranges::any_of(kAsked, [&](std::string_view path) {
+           return line.find(fmt::format("\"GET {} HTTP", path)) != std::string_view::npos;
+         });
 }
 namespace {
 

@@ -55,6 +55,7 @@ struct EngineAccounting {
 struct Activity {
   std::optional<std::int64_t> requests_running;
   std::optional<std::int64_t> requests_waiting;
+  std::optional<int> sleep_level;  ///< of vLLM: 1 or 2 while it sleeps, else 0
   [[nodiscard]] std::optional<bool> busy() const;
   /// Running and waiting together; absent when one of them is.
   [[nodiscard]] std::optional<std::int64_t> requests() const;
@@ -89,6 +90,7 @@ Command make_command(const LaunchSpec& spec);
 inline constexpr std::string_view kHealthPath = "/health";
 inline constexpr std::string_view kModelsPath = "/v1/models";
 inline constexpr std::string_view kMetricsPath = "/metrics";
+inline constexpr std::string_view kIsSleepingPath = "/is_sleeping";  ///< of vLLM that may sleep
 
 /// Does the answer of /v1/models name `served_name`? Errors: `bad_json`.
 Result<bool> names_model(std::string_view models_json, std::string_view served_name);

@@ -36,7 +36,7 @@ std::optional<std::int64_t> parse_sample(std::string_view text) {
 
 }  // namespace
 
-std::optional<std::int64_t> sum_samples(std::string_view metrics_text, std::string_view name) {
+std::optional<std::int64_t> sum_samples(std::string_view metrics_text, std::string_view name, std::string_view label) {
   std::optional<std::int64_t> sum;
   while (!metrics_text.empty()) {
     const auto end = metrics_text.find('\n');
@@ -44,7 +44,7 @@ std::optional<std::int64_t> sum_samples(std::string_view metrics_text, std::stri
     metrics_text.remove_prefix(end == std::string_view::npos ? metrics_text.size() : end + 1);
     if (!line.starts_with(name)) continue;
     const auto text = value_text(line.substr(name.size()));
-    if (!text) continue;
+    if (!text || line.find(label) == std::string_view::npos) continue;
     const auto sample = parse_sample(*text);
     if (!sample) return std::nullopt;
     sum = sum.value_or(0) + *sample;

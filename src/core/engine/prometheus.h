@@ -7,6 +7,8 @@ namespace dgxmm::engine {
 
 /// Sum of the samples of one metric over all its label sets, as a count. Nothing when there is no sample, or one that
 /// is not a finite number of 0 or more.
-std::optional<std::int64_t> sum_samples(std::string_view metrics_text, std::string_view name);
+/// `label`: only of the samples with it, e.g. `engine="0"`.
+std::optional<std::int64_t> sum_samples(std::string_view metrics_text, std::string_view name,
+                                        std::string_view label = {});
 
 }  // namespace dgxmm::engine

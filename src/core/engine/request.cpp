@@ -63,7 +63,8 @@ std::vector<Setting> vllm_settings(const DeployRequest& request) {
           {"max_lora_rank", request.max_lora_rank.has_value()},
           {"language_model_only", request.language_model_only.has_value()},
           {"limit_mm_per_prompt", request.limit_mm_per_prompt.has_value()},
-          {"mm_processor_cache_gb", request.mm_processor_cache_gb.has_value()}};
+          {"mm_processor_cache_gb", request.mm_processor_cache_gb.has_value()},
+          {"sleep_mode", request.sleep_mode.has_value()}};
 }
 
 Result<void> refuse_settings_of_the_other(const DeployRequest& request, EngineKind engine) {
@@ -438,6 +439,7 @@ Result<EngineConfig> resolve_vllm(const DeployRequest& request, const model::Mod
   config.kv_cache_dtype = request.kv_cache_dtype.value_or("auto");
   config.tensor_parallel_size = request.tensor_parallel_size.value_or(1);
   config.quantization = request.quantization.value_or("");
+  config.sleep_mode = request.sleep_mode.value_or(false);
   if (auto ok = resolve_speculation(request, model, config); !ok) return fail(ok.error());
   if (auto ok = resolve_lora(request, config); !ok) return fail(ok.error());
   resolve_encoders(request, model, config);
@@ -511,6 +513,7 @@ std::string optional_settings(const VllmConfig& c) {
   add("language_model_only", c.language_model_only, defaults.language_model_only);
   add("limit_mm_per_prompt", c.limit_mm_per_prompt.value_or(-1), -1);
   add("mm_processor_cache_gb", c.mm_processor_cache_gb.value_or(-1), -1);
+  add("sleep_mode", c.sleep_mode, defaults.sleep_mode);
   return text;
 }
 
@@ -569,6 +572,7 @@ DeployRequest with_config(DeployRequest request, const EngineConfig& config) {
     request.language_model_only = vllm.language_model_only;
     request.limit_mm_per_prompt = vllm.limit_mm_per_prompt;
     request.mm_processor_cache_gb = vllm.mm_processor_cache_gb;
+    request.sleep_mode = vllm.sleep_mode;
   }
   return request;
 }

@@ -37,7 +37,7 @@ struct DeployRequest {
   std::optional<std::int64_t> tensor_parallel_size, num_speculative_tokens, max_loras, max_lora_rank;
   std::optional<std::int64_t> limit_mm_per_prompt, mm_processor_cache_gb;
   std::optional<std::string> quantization, spec_method;
-  std::optional<bool> enable_lora, language_model_only;
+  std::optional<bool> enable_lora, language_model_only, sleep_mode;
 
   std::optional<std::string>
       runtime;                       ///< "process" or "docker"; default: the setting, and docker when an image is named

@@ -1,5 +1,6 @@
 #include "core/engine/vllm.h"
 
+#include "base/json_codec.h"
 #include "base/masking.h"
 #include "core/engine/prometheus.h"
 
@@ -89,9 +90,12 @@ enum class Cause {
   port_taken,
   bad_model_file,
   bad_option,
+  cannot_sleep,
   unsupported,
   ended,
 };
+
+constexpr std::string_view kRefused = "validation error for";
 
 struct FailureMark {
   std::string_view text;
@@ -116,7 +120,9 @@ constexpr std::array kFailureMarks{
     FailureMark{"does not recognize this architecture", Cause::unsupported},
     FailureMark{"page size is not divisible", Cause::unsupported},
     FailureMark{"Model architectures [", Cause::unsupported},
-    FailureMark{"validation error for", Cause::bad_option},
+    FailureMark{"Sleep mode is not supported on current platform", Cause::cannot_sleep},
+    FailureMark{kRefused, Cause::bad_option},
+    FailureMark{"Value error, ", Cause::bad_option},
     FailureMark{"Cannot find any model weights", Cause::bad_model_file},
     FailureMark{"SafetensorError", Cause::bad_model_file},
     FailureMark{"Can't load the configuration of", Cause::bad_model_file},
@@ -189,6 +195,8 @@ FailureReason explain(Cause cause, std::string_view line, std::string_view mark,
     case Cause::bad_option:
       return {"bad_option", fmt::format("vLLM refused an option: {}", quoted(line, mark)),
               "change the setting that it names"};
+    case Cause::cannot_sleep:
+      return {"bad_option", "this vLLM cannot put a model to sleep on this host", "leave sleep_mode out"};
     case Cause::unsupported:
       return {"bad_model_file", fmt::format("this vLLM cannot serve the model: {}", quoted(line, mark)),
               "a newer vLLM may; its release notes name the models"};
@@ -257,7 +265,8 @@ class VllmLogReader final : public LogReader {
       if (line.find(mark.text) == std::string_view::npos) continue;
       if (failure_ && mark.cause == Cause::ended) return;
       failure_ = explain(mark.cause, line, mark.text, name_of(phase_));
-      failure_is_vague_ = mark.cause == Cause::ended;
+      // What is wrong stands in the line behind it.
+      failure_is_vague_ = mark.cause == Cause::ended || mark.text == kRefused;
       return;
     }
   }
@@ -293,6 +302,18 @@ void add_optional(const VllmConfig& config, std::vector<std::string>& arguments)
     add("--limit-mm-per-prompt", fmt::format(R"({{"image":{0},"video":{0},"audio":{0}}})", *limit));
   }
   if (const auto& cache = config.mm_processor_cache_gb) add("--mm-processor-cache-gb", std::to_string(*cache));
+}
+
+/// `vllm:engine_sleep_state`: one sample of each state, 1 for the one that it is in (vllm/v1/metrics/loggers.py, 0.32).
+std::optional<int> sleep_level_in(std::string_view metrics_text) {
+  const auto is_in = [&](std::string_view state) {
+    return sum_samples(metrics_text, "vllm:engine_sleep_state", fmt::format("sleep_state=\"{}\"", state));
+  };
+  const auto offloaded = is_in("weights_offloaded");
+  const auto discarded = is_in("discard_all");
+  if (!offloaded || !discarded) return std::nullopt;
+  if (*discarded > 0) return 2;
+  return *offloaded > 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -336,6 +357,7 @@ Command make_vllm_command(const LaunchSpec& spec) {
     command.arguments.push_back(fmt::format("{:.2f}", *spec.gpu_memory_utilization));
   }
   if (config.enforce_eager) command.arguments.emplace_back("--enforce-eager");
+  if (config.sleep_mode) command.arguments.emplace_back("--enable-sleep-mode");
   add_optional(config, command.arguments);
   command.environment = {
       // On GB10 it has been off by 100 GiB in both directions (vLLM issues 44740, 53013); graphs are in the
@@ -345,14 +367,46 @@ Command make_vllm_command(const LaunchSpec& spec) {
       {"HF_HUB_OFFLINE", "1"},  // the model is a folder on this disk
       {"TRANSFORMERS_OFFLINE", "1"},
   };
+  if (config.sleep_mode) {
+    // The routes for sleeping; they belong to whoever may reach the port, and it listens on this host alone.
+    command.environment.emplace_back("VLLM_SERVER_DEV_MODE", "1");
+    // Expandable segments, which the daemon's environment may ask for, exclude the allocator that sleeps.
+    command.environment.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "");
+  }
   return command;
 }
 
 std::unique_ptr<LogReader> make_vllm_log_reader() { return std::make_unique<VllmLogReader>(); }
 
+EngineCall sleep_call(int level) { return {.path = fmt::format("/sleep?level={}&mode=wait", level), .body = {}}; }
+
+EngineCall wake_call(std::string_view tag) { return {.path = fmt::format("/wake_up?tags={}", tag), .body = {}}; }
+
+EngineCall reload_weights_call() { return {.path = "/collective_rpc", .body = R"({"method": "reload_weights"})"}; }
+
+Result<bool> parse_is_sleeping(std::string_view body) {
+  const auto document = json::parse(body);
+  if (!document) return fail(document.error());
+  const auto* object = document->if_object();
+  const auto* found = object == nullptr ? nullptr : object->if_contains("is_sleeping");
+  if (found == nullptr || !found->is_bool()) {
+    return fail("bad_field", "is_sleeping: expected true or false", {}, "is_sleeping");
+  }
+  return found->get_bool();
+}
+
+std::optional<SleepFreed> parse_sleep_line(std::string_view line) {
+  constexpr std::string_view kLine = "CuMemAllocator: sleep freed";
+  const auto total = gib_after(line, kLine);
+  const auto kept = gib_after(line, "memory in total, of which");
+  if (!total || !kept || *kept > *total) return std::nullopt;
+  return SleepFreed{.total = *total, .backed_up = *kept};
+}
+
 Activity parse_vllm_activity(std::string_view metrics_text) {
   return {.requests_running = sum_samples(metrics_text, "vllm:num_requests_running"),
-          .requests_waiting = sum_samples(metrics_text, "vllm:num_requests_waiting")};
+          .requests_waiting = sum_samples(metrics_text, "vllm:num_requests_waiting"),
+          .sleep_level = sleep_level_in(metrics_text)};
 }
 
 }  // namespace dgxmm::engine

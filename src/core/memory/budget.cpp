@@ -16,6 +16,11 @@ Bytes Measured::host() const { return anon.value_or(Bytes{}) + kernel.value_or(B
 
 Bytes Measured::total() const { return host() + gpu.value_or(Bytes{}); }
 
+std::optional<Bytes> Measured::complete_total() const {
+  if (!anon || !kernel || !shmem || !gpu) return std::nullopt;
+  return total();
+}
+
 Bytes ready_gap_of(const DeploymentMemory& deployment) {
   if (deployment.state != deployment::State::ready) return Bytes{};
   return std::max(deployment.reserved - measured_total(deployment), Bytes{});

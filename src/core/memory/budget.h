@@ -22,6 +22,8 @@ struct Measured {
   [[nodiscard]] Bytes total() const;
   /// Sum of the known parts in host memory: all but NVML's (C2).
   [[nodiscard]] Bytes host() const;
+  /// The total when every part is known.
+  [[nodiscard]] std::optional<Bytes> complete_total() const;
   friend bool operator==(const Measured&, const Measured&) = default;
 };
 

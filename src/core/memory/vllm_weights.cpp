@@ -174,6 +174,12 @@ Result<Part> weights(const model::ModelDescription& model, const model::ModelDes
     }
     correct(*adapters, fmt::format("room for LoRA adapters, {} of rank {}", config.max_loras, config.max_lora_rank));
   }
+  if (config.sleep_mode) {
+    // Granules of the allocator that gives memory back while asleep (csrc/cumem_allocator.cpp).
+    constexpr std::int64_t kGranule = 2 * 1024 * 1024;
+    const auto padded = Bytes{ceil_div(part.size.count(), kGranule) * kGranule};
+    correct(padded - part.size, "whole segments of 2 MiB (sleep_mode)");
+  }
   return part;
 }
 

@@ -145,6 +145,7 @@ TEST(CommandLine, EverySettingOfVllmByItsOwnName) {
                                        "--language-model-only",
                                        "--limit-mm-per-prompt",
                                        "9",
+                                       "--sleep-mode",
                                        "--mm-processor-cache-gb",
                                        "10"});
   engine::DeployRequest expected;
@@ -158,6 +159,7 @@ TEST(CommandLine, EverySettingOfVllmByItsOwnName) {
   expected.language_model_only = true;
   expected.limit_mm_per_prompt = 9;
   expected.mm_processor_cache_gb = 10;
+  expected.sleep_mode = true;
   expected.max_model_len = 1;
   expected.max_num_seqs = 2;
   expected.max_num_batched_tokens = 3;

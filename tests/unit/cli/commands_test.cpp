@@ -299,6 +299,8 @@ TEST_F(CliTest, CommandsThatNeedTheDaemonSayHowToStartIt) {
                                                                    {"stop", "x"},
                                                                    {"stop", "--all"},
                                                                    {"start", "x"},
+                                                                   {"sleep", "x"},
+                                                                   {"wake", "x"},
                                                                    {"rm", "x"},
                                                                    {"logs", "x"},
                                                                    {"plan", "m"},
@@ -501,6 +503,56 @@ TEST_F(Commands, DeployThatDoesNotFitShowsThePlansAndTheLineToRun) {
             "    Context 4096\n"
             "* recommended\n"
             "to carry one out: dgxmm apply 7/stop:3\n");
+}
+
+TEST_F(Commands, SleepSaysTheLevelAndWhatItGaveBack) {
+  auto asleep = deployment(1, "chat", "sleeping");
+  asleep.sleep_level = 2;
+  asleep.sleep_freed_bytes = gib(3);
+  daemon_.on("POST /deployments/chat/sleep", asleep);
+  const auto outcome = run_with_daemon({"sleep", "chat", "--level", "2", "--force"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "chat sleeps (id 1, level 2); 3.0 GiB given back\n");
+  EXPECT_EQ(daemon_.requests().at(0).query.at("level"), "2");
+  EXPECT_EQ(daemon_.requests().at(0).query.at("force"), "1");
+}
+
+TEST_F(Commands, SleepAtLevel1UnforcedUnlessToldOtherwise) {
+  daemon_.on("POST /deployments/chat/sleep", deployment(1, "chat", "sleeping"));
+  const auto outcome = run_with_daemon({"sleep", "chat"});
+  EXPECT_THAT(outcome.out, HasSubstr("what it gave back is not known"));
+  EXPECT_EQ(daemon_.requests().at(0).query.at("level"), "1");
+  EXPECT_EQ(daemon_.requests().at(0).query.count("force"), 0U);
+}
+
+TEST_F(Commands, PsShowsHowDeepOneSleeps) {
+  auto asleep = deployment(1, "chat", "sleeping");
+  asleep.sleep_level = 1;
+  daemon_.on("GET /deployments", std::vector{asleep});
+  EXPECT_THAT(run_with_daemon({"ps"}).out, HasSubstr("sleeping (1)"));
+}
+
+TEST_F(Commands, WakeWaitsUntilItServes) {
+  auto waking = deployment(1, "chat", "loading");
+  waking.phase = "waking up: weights";
+  daemon_.on("POST /deployments/chat/wake", waking, 202);
+  daemon_.on("GET /deployments/1", deployment(1, "chat", "ready"));
+  const auto outcome = run_with_daemon({"wake", "chat"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("chat is ready (id 1)\n"));
+  EXPECT_EQ(outcome.err, "chat: waking up: weights\n");
+}
+
+TEST_F(Commands, AWakeThatDoesNotFitShowsWhatToStopAndNoPlanToApply) {
+  auto problem = refusal("does_not_fit");
+  problem.hint = "stop what one of the plans names, then wake it again";
+  problem.plans->plan_set.clear();
+  daemon_.on("POST /deployments/chat/wake", problem, 409);
+  const auto outcome = run_with_daemon({"wake", "chat"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("hint: stop what one of the plans names"));
+  EXPECT_THAT(outcome.out, HasSubstr("stop:3"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("dgxmm apply")));
 }
 
 TEST_F(Commands, AnEngineThatDiesIsShownWithItsLastLines) {

@@ -198,6 +198,28 @@ TEST_F(SqliteStoreTest, C5_OneOomFloorForEachConfiguration) {
   EXPECT_EQ(floors[0].evidence, "b");
 }
 
+TEST_F(SqliteStoreTest, P10_OneSleepRecordForEachConfigurationAndLevel) {
+  const auto record = [](const char* key, int level, Bytes asleep, Bytes freed, int when) {
+    return memory::SleepRecord{.fingerprint = "f",
+                               .configuration_key = key,
+                               .level = level,
+                               .asleep = asleep,
+                               .freed = freed,
+                               .recorded_at = at(when)};
+  };
+  open()->put_sleep_record(record("k", 1, gib(5), gib(2), 1));
+  open()->put_sleep_record(record("k", 2, gib(1), gib(6), 2));
+  open()->put_sleep_record(record("k", 1, gib(4), -gib(1), 3));
+  const auto records = open()->sleep_records();
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_EQ(records[0].level, 2);
+  EXPECT_EQ(records[1].fingerprint, "f");
+  EXPECT_EQ(records[1].configuration_key, "k");
+  EXPECT_EQ(records[1].asleep, gib(4));
+  EXPECT_EQ(records[1].freed, -gib(1));
+  EXPECT_EQ(records[1].recorded_at, at(3));
+}
+
 TEST_F(SqliteStoreTest, ASecondDaemonIsToldWhoUsesTheFolder) {
   const auto store = open();
   const auto error = open_error();

@@ -54,6 +54,7 @@ TEST(Convert, ConfigurationsSurviveTheWayThroughJson) {
   open_pool.language_model_only = true;
   open_pool.limit_mm_per_prompt = 4;
   open_pool.mm_processor_cache_gb = 2;
+  open_pool.sleep_mode = true;
   for (const engine::EngineConfig& config :
        {engine::EngineConfig{odd_llamacpp()}, engine::EngineConfig{accompanied_llamacpp()}, engine::EngineConfig{vllm},
         engine::EngineConfig{open_pool}}) {

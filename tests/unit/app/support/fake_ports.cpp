@@ -90,6 +90,15 @@ void MemoryStore::put_oom_floor(const memory::OomFloor& floor) {
   floors_.push_back(floor);
 }
 
+void MemoryStore::put_sleep_record(const memory::SleepRecord& record) {
+  write();
+  std::erase_if(sleep_records_, [&](const auto& other) {
+    return other.fingerprint == record.fingerprint && other.configuration_key == record.configuration_key &&
+           other.level == record.level;
+  });
+  sleep_records_.push_back(record);
+}
+
 // --- FakeEngineLogs
 
 namespace {
@@ -316,10 +325,18 @@ std::optional<memory::Measured> FakeRuntime::measure(const ports::Instance& inst
   if (found == engines_.end() || found->second.instance != instance) return std::nullopt;
   const auto& engine = found->second;
   if (engine.ended && clock_.steady() >= *engine.ended + engine.script.memory_lingers) return std::nullopt;
-  return engine.script.holds;
+  return engine.asleep.empty() ? engine.script.holds : engine.script.holds_asleep;
 }
 
 // --- FakeHttpClient
+
+namespace {
+
+bool is_vllm(const FakeRuntime::Engine& engine) {
+  return engine.spec.arguments.size() > 1 && engine.spec.arguments[1] == "serve";
+}
+
+}  // namespace
 
 ports::Task<Result<ports::HttpReply>> FakeHttpClient::call(ports::HttpCall request) {
   const auto port = request.target.port;
@@ -342,14 +359,61 @@ ports::Task<Result<ports::HttpReply>> FakeHttpClient::call(ports::HttpCall reque
   } else if (request.path == "/health") {
     reply.body = R"({"status":"ok"})";
   } else if (request.path == "/v1/models") {
-    const auto alias = std::ranges::find(engine->spec.arguments, "--alias");
+    const auto alias = std::ranges::find_if(engine->spec.arguments, [](const std::string& word) {
+      return word == "--alias" || word == "--served-model-name";
+    });
     const bool other = engine->script.answers == EngineScript::Answers::as_another;
     reply.body = fmt::format(R"({{"object":"list","data":[{{"id":"{}"}}]}})", other ? "another" : *std::next(alias));
+  } else if (is_vllm(*engine) && request.path == "/metrics") {
+    reply.body = fmt::format(
+        "vllm:num_requests_running {}\nvllm:num_requests_waiting 0\n"
+        "vllm:engine_sleep_state{{sleep_state=\"awake\"}} {}\n"
+        "vllm:engine_sleep_state{{sleep_state=\"weights_offloaded\"}} {}\n"
+        "vllm:engine_sleep_state{{sleep_state=\"discard_all\"}} {}\n",
+        engine->script.requests, engine->asleep.empty() ? 1 : 0, engine->sleep_level == 1 ? 1 : 0,
+        engine->sleep_level == 2 ? 1 : 0);
+  } else if (is_vllm(*engine)) {
+    auto answer = co_await sleep_call(engine->instance.pid, std::move(request));
+    co_return answer;
   } else if (request.path == "/metrics") {
     reply.body =
         fmt::format("llamacpp:requests_processing {}\nllamacpp:requests_deferred 0\n", engine->script.requests);
   } else {
     reply.status = 404;
+  }
+  co_return reply;
+}
+
+ports::Task<Result<ports::HttpReply>> FakeHttpClient::sleep_call(std::int64_t pid, ports::HttpCall request) {
+  auto& engine = runtime_.engine(pid);
+  const auto& path = request.path;
+  ports::HttpReply reply;
+  reply.status = 200;
+  if (path == "/is_sleeping") {
+    reply.body = engine.asleep.empty() ? R"({"is_sleeping":false})" : R"({"is_sleeping":true})";
+    co_return reply;
+  }
+  engine.sleep_calls.push_back(path);
+  const bool sleep = path.starts_with("/sleep");
+  const auto calls = sleep ? engine.script.sleep_calls : engine.script.wake_calls;
+  if (calls == EngineScript::Calls::never_answered && path != "/wake_up?tags=scheduling") {
+    co_await loop_.sleep_for(request.deadline);
+    co_return fail("deadline_exceeded", "it does not answer");
+  }
+  co_await loop_.sleep_for(sleep ? engine.script.sleep_takes : engine.script.wake_takes);
+  if (engine.ended) co_return fail("connection_failed", "the connection was closed");
+  if (calls == EngineScript::Calls::deadly) {
+    runtime_.end(pid, engine.script.death);
+    co_return fail("connection_failed", "the connection was closed");
+  }
+  if (calls == EngineScript::Calls::refused) {
+    reply.status = 500;
+  } else if (sleep) {
+    engine.asleep = {"weights", "kv_cache"};
+    engine.sleep_level = path.find("level=2") == std::string::npos ? 1 : 2;
+  } else if (path.starts_with("/wake_up?tags=")) {
+    engine.asleep.erase(path.substr(path.find('=') + 1));
+    if (engine.asleep.empty()) engine.sleep_level = 0;
   }
   co_return reply;
 }
@@ -414,10 +478,9 @@ host::GpuReading FakeGpuProbe::latest() {
   if (!result.processes) return result;
   for (const auto* engine : runtime_.engines()) {
     const auto holds = runtime_.measure(engine->instance);
-    if (holds && engine->script.holds.gpu != Bytes{0}) {
-      result.processes->push_back({.pid = engine->instance.pid,
-                                   .start_time_ticks = engine->instance.start_time_ticks,
-                                   .used = engine->script.holds.gpu});
+    if (holds && holds->gpu != Bytes{0}) {
+      result.processes->push_back(
+          {.pid = engine->instance.pid, .start_time_ticks = engine->instance.start_time_ticks, .used = holds->gpu});
     }
   }
   return result;

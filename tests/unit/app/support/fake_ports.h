@@ -45,6 +45,8 @@ class MemoryStore final : public ports::Store {
   std::vector<memory::CalibrationRecord> calibrations() override { return calibrations_; }
   void put_oom_floor(const memory::OomFloor& floor) override;
   std::vector<memory::OomFloor> oom_floors() override { return floors_; }
+  void put_sleep_record(const memory::SleepRecord& record) override;
+  std::vector<memory::SleepRecord> sleep_records() override { return sleep_records_; }
 
  private:
   void write() const;
@@ -54,6 +56,7 @@ class MemoryStore final : public ports::Store {
   std::vector<ports::StoredEvent> events_;
   std::vector<memory::CalibrationRecord> calibrations_;
   std::vector<memory::OomFloor> floors_;
+  std::vector<memory::SleepRecord> sleep_records_;
   std::int64_t last_deployment_ = 0;
   std::int64_t last_event_ = 0;
   std::int64_t last_operation_ = 0;
@@ -91,6 +94,12 @@ struct EngineScript {
   std::chrono::milliseconds stop_takes{100};
   bool survives_stop = false;                   ///< stuck in the kernel
   std::chrono::milliseconds memory_lingers{0};  ///< between its end and the return of what it held
+
+  // Of vLLM that may sleep:
+  memory::Measured holds_asleep{.anon = gib(5), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};
+  std::chrono::milliseconds sleep_takes{500};
+  std::chrono::milliseconds wake_takes{1000};  ///< each part
+  enum class Calls { obeyed, refused, never_answered, deadly } sleep_calls = Calls::obeyed, wake_calls = Calls::obeyed;
 };
 
 /// The engines of the simulated host: they live on when the daemon is killed.
@@ -104,6 +113,9 @@ class FakeRuntime final : public ports::ContainerRuntime {
     std::optional<SteadyTime> ended;
     ports::ExitStatus status;
     int stops = 0;
+    int sleep_level = 0;
+    std::set<std::string> asleep;          ///< its parts
+    std::vector<std::string> sleep_calls;  ///< that were made, in their order
   };
 
   FakeRuntime(ManualClock& clock, FakeEngineLogs& logs) : clock_(clock), logs_(logs) {}
@@ -165,6 +177,9 @@ class FakeHttpClient final : public ports::HttpClient {
                                                std::function<bool(std::string_view)> on_piece) override;
 
  private:
+  /// A call that makes an engine sleep or wake up, or asks whether it sleeps.
+  ports::Task<Result<ports::HttpReply>> sleep_call(std::int64_t pid, ports::HttpCall request);
+
   FakeRuntime& runtime_;
   ManualClock& clock_;
   SimulatedLoop& loop_;

@@ -133,7 +133,7 @@ TEST(Resolve, ASettingOfTheOtherEngineIsNamedWithItsEngine) {
       {.tensor_parallel_size = 1},   {.num_speculative_tokens = 1}, {.max_loras = 1},
       {.max_lora_rank = 16},         {.limit_mm_per_prompt = 0},    {.mm_processor_cache_gb = 1},
       {.quantization = "fp8"},       {.spec_method = "mtp"},        {.enable_lora = true},
-      {.language_model_only = true}};
+      {.language_model_only = true}, {.sleep_mode = true}};
   for (const auto& request : for_vllm) EXPECT_NE(refused(request, gguf()), "");
   const std::vector<DeployRequest> for_llamacpp{
       {.ctx_size = 512},       {.parallel = 1},        {.batch = 1},
@@ -280,7 +280,8 @@ TEST(WithConfig, SentAgainItResolvesToTheSameConfiguration) {
                                        .max_loras = 2,
                                        .max_lora_rank = 64,
                                        .limit_mm_per_prompt = 4,
-                                       .mm_processor_cache_gb = 2};
+                                       .mm_processor_cache_gb = 2,
+                                       .sleep_mode = true};
   EXPECT_EQ(resolve(with_config(request, vllm), seeing_folder(), {}), Result<EngineConfig>{vllm});
 
   const EngineConfig alone = LlamaCppConfig{.ctx_size = 5000};
@@ -376,7 +377,7 @@ TEST(ConfigurationKey, C7_IsEqualExactlyWhenTheConfigurationsAre) {
         [](VllmConfig& c) { c.num_speculative_tokens = 2; }, [](VllmConfig& c) { c.enable_lora = true; },
         [](VllmConfig& c) { c.max_loras = 2; }, [](VllmConfig& c) { c.max_lora_rank = 8; },
         [](VllmConfig& c) { c.language_model_only = true; }, [](VllmConfig& c) { c.limit_mm_per_prompt = 0; },
-        [](VllmConfig& c) { c.mm_processor_cache_gb = 0; }});
+        [](VllmConfig& c) { c.mm_processor_cache_gb = 0; }, [](VllmConfig& c) { c.sleep_mode = true; }});
   std::set<std::string> keys;
   for (const auto& config : all) {
     keys.insert(configuration_key(config));

@@ -185,6 +185,18 @@ TEST(EstimateVllm, E2_LatentAttentionKeepsCopiesOfItsUpProjections) {
   EXPECT_THAT(result->parts[0].detail, HasSubstr("16-bit copies of the up-projections of MLA"));
 }
 
+TEST(EstimateVllm, E2_OneThatMaySleepHoldsWholeSegments) {
+  auto model = dense_model();
+  model.weights.tensors += Bytes{1};
+  auto config = serving(4096, 4);
+  const auto plain = estimate_vllm(model, config, {})->part("weights");
+  config.sleep_mode = true;
+  const auto segments = estimate_vllm(model, config, {})->part("weights");
+  EXPECT_EQ(segments.count() % mib(2).count(), 0);
+  EXPECT_GT(segments, plain);
+  EXPECT_LT(segments - plain, mib(2));
+}
+
 TEST(EstimateVllm, E2_ATiedEmbeddingIsLoadedOnce) {
   EXPECT_EQ(estimate_vllm(dense_model({.weights = gib(2), .tied = true}), serving(8192), {})->part("weights"), gib(2));
 }
