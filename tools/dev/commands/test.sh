@@ -9,11 +9,12 @@ source tools/dev/lib/tests.sh
 source tools/dev/commands/fuzz.sh
 
 cmd_test() {
-  local sanitize=no long=no filter=() presets=(dev) preset
+  local sanitize=no long=no vllm=no filter=() presets=(dev) preset
   while [ $# -gt 0 ]; do
     case $1 in
       --sanitize) sanitize=yes ;;
       --long) long=yes ;;
+      --vllm) vllm=yes ;;
       --filter)
         [ $# -ge 2 ] || die "--filter takes a regular expression"
         filter=(--tests-regex "$2")
@@ -31,6 +32,7 @@ cmd_test() {
   provide_docker
   provide_engine
   provide_models
+  [ $vllm = no ] || provide_vllm
   rm -rf build/test-results
   for preset in "${presets[@]}"; do
     build_preset "$preset"

@@ -11,3 +11,9 @@ provide_models() {
   DGXMM_TEST_MODEL=$DGXMM_TEST_MODELS_DIR/SmolLM2-135M-Instruct.Q4_1.gguf
   export DGXMM_TEST_MODELS_DIR DGXMM_TEST_MODEL
 }
+
+# A real vLLM, for the one test that needs it.
+provide_vllm() {
+  DGXMM_TEST_VLLM=$(tools/dev/vllm.sh) || exit 1
+  export DGXMM_TEST_VLLM
+}
