@@ -279,7 +279,14 @@ TEST_F(Vllm, StoppedWhileItLoadsNothingIsLeft) {
 void write_tiny_model(const fs::path& folder) {
   const testing::DenseHf shape{
       .layers = 2, .hidden = 256, .heads = 4, .kv_heads = 2, .vocabulary = 512, .context = 2048};
-  testing::write_dense_hf(folder, shape);
+  auto weights = testing::dense_safetensors(shape).front();
+  for (std::uint64_t i = 0; i < shape.layers; ++i) {
+    for (const auto* norm : {"input_layernorm", "post_attention_layernorm"}) {
+      weights.tensor(fmt::format("model.layers.{}.{}.weight", i, norm), "BF16", {shape.hidden});
+    }
+  }
+  fs::create_directories(folder);
+  weights.write(folder / "model.safetensors");
   auto config = boost::json::parse(testing::dense_config(shape)).as_object();
   config["model_type"] = "llama";
   testing::write_text(folder / "config.json", boost::json::serialize(config));

@@ -124,6 +124,7 @@ constexpr std::array kFailureMarks{
     FailureMark{kRefused, Cause::bad_option},
     FailureMark{"Value error, ", Cause::bad_option},
     FailureMark{"Cannot find any model weights", Cause::bad_model_file},
+    FailureMark{"weights were not initialized from checkpoint", Cause::bad_model_file},
     FailureMark{"SafetensorError", Cause::bad_model_file},
     FailureMark{"Can't load the configuration of", Cause::bad_model_file},
     FailureMark{"Invalid repository ID or local directory", Cause::bad_model_file},

@@ -58,6 +58,14 @@ TEST(VllmLog, RealFailuresAreOneSentenceEach) {
   EXPECT_EQ(failure_of(recording("vllm-0.32.0-cpu-port-taken.log")).code, "port_taken");
 }
 
+TEST(VllmLog, FilesThatLackTensorsAreNamed) {
+  const auto failure = failure_of(
+      "(Worker pid=7) ERROR 11-30 03:59:34 [multiproc_executor.py:953] ValueError: Following weights were not "
+      "initialized from checkpoint: {'model.layers.1.input_layernorm.weight'}");
+  EXPECT_EQ(failure.code, "bad_model_file");
+  EXPECT_THAT(failure.message, HasSubstr("model.layers.1.input_layernorm.weight"));
+}
+
 TEST(VllmLog, ProgressFollowsTheStartAndNeverGoesBack) {
   const auto reader = make_log_reader(EngineKind::vllm);
   const auto after = [&](std::string_view line) {
