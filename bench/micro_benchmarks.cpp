@@ -113,6 +113,60 @@ void estimate_500_configurations(benchmark::State& state) {
 }
 BENCHMARK(estimate_500_configurations)->Unit(benchmark::kMillisecond);
 
+/// 48 layers, every fourth with attention and the others with a gated delta net: groups, aligned blocks, state pages.
+model::ModelDescription hybrid_model() {
+  model::ModelDescription model{.format = model::Format::safetensors, .path = "/models/hybrid", .name = "hybrid"};
+  model.architecture = "Qwen3NextForCausalLM";
+  const model::Attention attention{.n_head = 16, .n_head_kv = 2, .key_length = 256, .value_length = 256};
+  const model::RecurrentState state{.kind = model::RecurrentKind::gated_delta_net,
+                                    .conv_elements = 3 * 8192,
+                                    .state_elements = 32 * 128 * 128,
+                                    .projected = 12288,
+                                    .convolved = 8192,
+                                    .inner = 4096};
+  for (int layer = 0; layer < 48; ++layer) {
+    model::Layer made{.attention = {}, .recurrent = {}, .feed_forward_length = 5120};
+    if (layer % 4 == 3) {
+      made.attention = attention;
+    } else {
+      made.recurrent = state;
+    }
+    model.layers.push_back(std::move(made));
+  }
+  model.embedding_length = 2048;
+  model.vocabulary = 151'936;
+  model.training_context = 262'144;
+  model.weight_dtype = "bfloat16";
+  model.files = {{.path = "/models/hybrid/model.safetensors", .size = gib(40)}};
+  model.weights = {.files = gib(40), .tensors = gib(40)};
+  return model;
+}
+
+void estimate_500_configurations_of_vllm(benchmark::State& state) {
+  const auto model = hybrid_model();
+  std::vector<EngineConfig> configurations;
+  for (std::int64_t context = 1; context <= 25; ++context) {
+    for (std::int64_t sequences = 1; sequences <= 10; ++sequences) {
+      for (const auto* type : {"auto", "fp8"}) {
+        configurations.emplace_back(engine::VllmConfig{.max_model_len = context * 8192,
+                                                       .max_num_seqs = sequences * 8,
+                                                       .max_num_batched_tokens = 8192,
+                                                       .kv_cache_dtype = type});
+      }
+    }
+  }
+  if (configurations.size() != 500) throw std::logic_error("not 500 configurations");
+  for (auto _ : state) {
+    Bytes smallest = gib(1'000'000);
+    for (const auto& config : configurations) {
+      const auto estimate = checked(memory::estimate(model, config, {}, memory::Placement::gpu));
+      smallest = std::min(smallest, estimate.total);
+    }
+    benchmark::DoNotOptimize(smallest);
+  }
+}
+BENCHMARK(estimate_500_configurations_of_vllm)->Unit(benchmark::kMillisecond);
+
 /// A full host: every deployment is ready and idle, and the request needs several of them stopped.
 planner::PlanInput crowded_host(std::int64_t deployments) {
   planner::PlanInput input{.mem_total = gib(128)};

@@ -66,8 +66,13 @@ class Contradictions {
     for (const auto* tensor : tensors_) {
       if (const auto number = language_layer(tensor->name)) held.insert(*number);
     }
-    if (held.empty()) return;  // named in another way
     const auto layers = static_cast<std::int64_t>(config_.layers.size());
+    if (held.empty()) {  // named in another way, or not there
+      if (std::ssize(tensors_) < layers) {
+        found_.push_back(fmt::format("config.json says {} layers, its files hold {} tensors", layers, tensors_.size()));
+      }
+      return;
+    }
     for (std::int64_t i = 0; i < layers; ++i) {
       const auto& layer = config_.layers[static_cast<std::size_t>(i)];
       if ((!layer.attention && !layer.recurrent) || held.contains(i)) continue;

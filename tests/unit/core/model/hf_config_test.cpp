@@ -547,6 +547,19 @@ TEST(HfDescription, E9_WhatTheEngineGoesOnWithIsNamed) {
   EXPECT_THAT(one_layer->contradictions, ElementsAre(HasSubstr("model.layers.1.self_attn.k_proj.weight has 16 rows")));
 }
 
+TEST(HfDescription, E9_FilesWithoutLayersContradictAConfigWithSome) {
+  const auto bare =
+      describe(R"("a":1)", testing::SafetensorsWriter{}.tensor("model.embed_tokens.weight", "BF16", {256, 64}));
+  ASSERT_TRUE(bare) << bare.error().message;
+  EXPECT_THAT(bare->contradictions, ElementsAre("config.json says 2 layers, its files hold 1 tensors"));
+  const auto named_otherwise =
+      describe(R"("a":1)", testing::SafetensorsWriter{}
+                               .tensor("transformer.h.0.attn.c_attn.weight", "BF16", {64, 192})
+                               .tensor("transformer.h.1.attn.c_attn.weight", "BF16", {64, 192}));
+  ASSERT_TRUE(named_otherwise);
+  EXPECT_TRUE(named_otherwise->contradictions.empty());
+}
+
 TEST(HfDescription, E9_EncodersDraftsAndPackedWeightsContradictNothing) {
   const auto writer = testing::SafetensorsWriter{}
                           .tensor("model.language_model.layers.0.self_attn.q_proj.weight", "U8", {8, 64})

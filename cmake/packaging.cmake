@@ -1,0 +1,18 @@
+# `cpack` in a release build makes the Debian package; ./dev package does it all.
+include(GNUInstallDirs)
+install(FILES packaging/dgxmm.service DESTINATION /usr/lib/systemd/system)
+install(FILES packaging/settings.toml DESTINATION /etc/dgxmm)
+install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "dgxmm <dgxmm@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "which models fit into the memory that CPU and GPU share")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION admin)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "docker.io | docker-ce")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/packaging/conffiles)
+include(CPack)
