@@ -69,7 +69,7 @@ inline constexpr bool is_string_map<std::map<std::string, T>> = true;
 
 /// Specialised for structs all of whose members may be absent, which then keep their defaults.
 template <class T>
-inline constexpr bool may_leave_out = false;
+inline constexpr bool is_all_optional = false;
 
 inline std::unexpected<Error> wrong(const std::string& path, std::string_view expected) {
   return fail("bad_field", (path.empty() ? std::string{"the document"} : path) + ": expected " + std::string{expected},
@@ -165,7 +165,7 @@ Result<T> decode_object(const bj::value& value, Unknown unknown, const std::stri
     const auto* found = object->if_contains(d.name);
     if (found == nullptr || found->is_null()) {
       // Absent and null mean the same. What may be absent is said by the type.
-      constexpr bool kMayBeAbsent = may_leave_out<T> || is_optional<Member> || is_vector<Member> ||
+      constexpr bool kMayBeAbsent = is_all_optional<T> || is_optional<Member> || is_vector<Member> ||
                                     is_string_map<Member> || std::is_same_v<Member, bool>;
       if constexpr (!kMayBeAbsent) error = Error{"missing_field", where + ": is required", {}, where};
       return;

@@ -52,23 +52,23 @@ BOOST_DESCRIBE_ENUM(Placement, gpu, cpu)
 
 namespace dgxmm::json::detail {
 template <>
-inline constexpr bool may_leave_out<model::Attention> = true;
+inline constexpr bool is_all_optional<model::Attention> = true;
 template <>
-inline constexpr bool may_leave_out<model::RecurrentState> = true;
+inline constexpr bool is_all_optional<model::RecurrentState> = true;
 template <>
-inline constexpr bool may_leave_out<model::Layer> = true;
+inline constexpr bool is_all_optional<model::Layer> = true;
 template <>
-inline constexpr bool may_leave_out<model::Experts> = true;
+inline constexpr bool is_all_optional<model::Experts> = true;
 template <>
-inline constexpr bool may_leave_out<model::Encoder> = true;
+inline constexpr bool is_all_optional<model::Encoder> = true;
 template <>
-inline constexpr bool may_leave_out<model::WeightFile> = true;
+inline constexpr bool is_all_optional<model::WeightFile> = true;
 template <>
-inline constexpr bool may_leave_out<model::WeightSummary> = true;
+inline constexpr bool is_all_optional<model::WeightSummary> = true;
 template <>
-inline constexpr bool may_leave_out<model::Fingerprint> = true;
+inline constexpr bool is_all_optional<model::Fingerprint> = true;
 template <>
-inline constexpr bool may_leave_out<model::ModelDescription> = true;
+inline constexpr bool is_all_optional<model::ModelDescription> = true;
 }  // namespace dgxmm::json::detail
 
 namespace dgxmm::dto {
