@@ -254,7 +254,9 @@ struct OperationStep {
   std::string what;
   std::string state;  ///< waiting, running, done, failed, undoing, undone, undo_failed
   std::string message;
-  std::optional<DeploymentId> stops;  ///< the deployment that this step stops
+  std::optional<DeploymentId> stops;        ///< the deployment that this step stops
+  std::optional<DeploymentId> sleeps = {};  ///< the deployment that it puts to sleep
+  std::optional<std::int64_t> level = {};   ///< of that sleep
 };
 
 /// A plan being carried out (P11).

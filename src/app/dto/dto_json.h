@@ -52,7 +52,7 @@ BOOST_DESCRIBE_STRUCT(CatalogModel, (),
                       (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
                        problem, group, engine, repository, revision))
 BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings, scanned_at, age_s))
-BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops))
+BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops, sleeps, level))
 BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan))

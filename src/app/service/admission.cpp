@@ -263,16 +263,21 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
 
 ports::Task<Result<std::optional<planner::Plans>>> Admission::admit_wake(DeploymentId id) {
   const auto turn = co_await turns_.take();
-  if (loop_.stopping()) co_return fail(shutting_down());
+  auto admitted = admit_wake_in_turn(id);
+  co_return admitted;
+}
+
+Result<std::optional<planner::Plans>> Admission::admit_wake_in_turn(DeploymentId id) {
+  if (loop_.stopping()) return fail(shutting_down());
   auto* deployment = table_.find(id);
-  if (deployment == nullptr) co_return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
+  if (deployment == nullptr) return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
   if (deployment->state != deployment::State::sleeping) {
-    co_return fail("not_sleeping", fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)),
-                   "only one that sleeps can be woken");
+    return fail("not_sleeping", fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)),
+                "only one that sleeps can be woken");
   }
   const auto snapshot = sampler_.refresh();
-  if (snapshot->problem) co_return fail(*snapshot->problem);
-  if (snapshot->gpu.no_starts) co_return fail(*snapshot->gpu.no_starts);
+  if (snapshot->problem) return fail(*snapshot->problem);
+  if (snapshot->gpu.no_starts) return fail(*snapshot->gpu.no_starts);
   const auto* entry = snapshot->find(id);
   const auto measured = entry != nullptr && entry->measured ? *entry->measured : memory::Measured{};
   const auto level = deployment->sleep_level.value_or(1);
@@ -281,7 +286,7 @@ ports::Task<Result<std::optional<planner::Plans>>> Admission::admit_wake(Deploym
     table_.apply(*deployment, deployment::Event::wake_requested,
                  fmt::format("waking up, which takes up to {} more", format_bytes(needed)));
     sampler_.refresh();
-    co_return std::optional<planner::Plans>{};
+    return std::optional<planner::Plans>{};
   }
   Prepared waking;
   waking.config = deployment->config;
@@ -296,8 +301,8 @@ ports::Task<Result<std::optional<planner::Plans>>> Admission::admit_wake(Deploym
     return estimate;
   };
   auto plans = planner::make_plans(input, only_as_it_is);
-  if (!plans) co_return fail(plans.error());
-  co_return std::optional{std::move(*plans)};
+  if (!plans) return fail(plans.error());
+  return std::optional{std::move(*plans)};
 }
 
 ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
@@ -309,6 +314,20 @@ ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
   if (snapshot->problem) co_return fail(*snapshot->problem);
   auto set = plan_prepared(*prepared);
   co_return set;
+}
+
+std::vector<planner::SleepLevel> Admission::sleep_levels_of(const Deployment& deployment) {
+  const auto* vllm = std::get_if<engine::VllmConfig>(&deployment.config);
+  if (vllm == nullptr || !vllm->sleep_mode) return {};
+  std::vector<planner::SleepLevel> levels;
+  for (const int level : {1, 2}) {
+    const auto learned = estimates_.measured_asleep(deployment.fingerprint, deployment.config, level);
+    levels.push_back({.level = level,
+                      .size_asleep = memory::size_asleep(deployment.estimate, level, learned),
+                      .learned = learned.has_value(),
+                      .wake_peak = memory::wake_peak(deployment.estimate, level, learned)});
+  }
+  return levels;
 }
 
 std::optional<std::chrono::seconds> Admission::load_time_of(const std::string& fingerprint) {
@@ -353,6 +372,7 @@ planner::PlanInput Admission::situation_of(const Prepared& prepared) {
                                  .weights = deployment->estimate.part("weights"),
                                  .engine = engine::kind_of(deployment->config),
                                  .load_takes = deployment->load_took};
+    candidate.sleep_levels = sleep_levels_of(*deployment);
     if (deployment->idle_since) {
       candidate.idle_since = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall() - *deployment->idle_since);
     }

@@ -51,6 +51,8 @@ class Admission {
   /// remembered, since they are no deployment's. Errors: `deployment_not_found`, `not_sleeping`, those of reading the
   /// host.
   ports::Task<Result<std::optional<planner::Plans>>> admit_wake(DeploymentId id);
+  /// The same for one whose turn the caller already has.
+  Result<std::optional<planner::Plans>> admit_wake_in_turn(DeploymentId id);
 
   /// Whether it could be started if there were memory: its engine, configuration, name and port, with the names and
   /// ports of those that are `leaving` counted as free. To be asked before anything is stopped for it. Errors:
@@ -84,6 +86,8 @@ class Admission {
   Result<void> check_name_is_free(const std::string& name, std::span<const DeploymentId> leaving = {});
   /// From start to ready, as the newest deployment of these weights had it.
   std::optional<std::chrono::seconds> load_time_of(const std::string& fingerprint);
+  /// P10; empty when it cannot sleep.
+  std::vector<planner::SleepLevel> sleep_levels_of(const Deployment& deployment);
   /// Null when no deployment that has not ended has the port.
   const Deployment* owner_of(std::uint16_t port);
   Result<std::uint16_t> hold_port(std::optional<std::uint16_t> wanted);

@@ -43,9 +43,12 @@ bool serves(const Deployment& deployment) {
          (deployment.state == State::unknown && deployment.ready_at);
 }
 
-/// A stop that was begun and not taken back.
-bool stays_stopped(const dto::OperationStep& step) {
-  return step.stops && step.state != "waiting" && step.state != "undone";
+/// The deployment that gives way in a step.
+std::optional<DeploymentId> victim_of(const dto::OperationStep& step) { return step.stops ? step.stops : step.sleeps; }
+
+/// That was begun and not taken back.
+bool stays_away(const dto::OperationStep& step) {
+  return victim_of(step) && step.state != "waiting" && step.state != "undone";
 }
 
 std::unexpected<Error> shutting_down() { return fail("shutting_down", "dgxmm is shutting down"); }
@@ -119,9 +122,19 @@ Operations::Shared Operations::add(const std::string& plan_set, const std::strin
   operation->unsafe = plan.unsafe;
   operation->model = model;
   operation->state = "running";
-  const auto wait = [&](std::string what, std::optional<DeploymentId> stops) {
+  const auto wait = [&](std::string what, std::optional<DeploymentId> stops) -> dto::OperationStep& {
     operation->steps.push_back({.what = std::move(what), .state = "waiting", .message = {}, .stops = stops});
+    return operation->steps.back();
   };
+  for (const auto& sleep : plan.sleeps) {
+    const auto* deployment = table_.find(sleep.id);
+    auto& step =
+        wait(fmt::format("put {} to sleep (level {})",
+                         deployment == nullptr ? std::to_string(sleep.id.value) : deployment->name, sleep.level),
+             std::nullopt);
+    step.sleeps = sleep.id;
+    step.level = sleep.level;
+  }
   for (const auto id : plan.stops) {
     const auto* deployment = table_.find(id);
     wait(fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), id);
@@ -173,7 +186,7 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
   if (loop_.stopping()) co_return shutting_down();
   auto& operation = *running->operation;
   const auto& plan = running->plan;
-  const auto memory_step = plan.stops.size();
+  const auto memory_step = plan.sleeps.size() + plan.stops.size();
   const auto start_step = memory_step + 1;
 
   // Whoever had the turn before may have changed everything: an earlier apply of the same plan, say.
@@ -188,13 +201,20 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
     co_return fail(startable.error());
   }
 
-  for (std::size_t i = 0; i < plan.stops.size(); ++i) {
+  for (std::size_t i = 0; i < memory_step; ++i) {
     begin_step(operation, i);
-    const auto stopped = co_await supervisor_.stop(plan.stops[i]);
+    const auto step = operation.steps[i];
+    Result<void> gave_way;
+    if (step.sleeps) {
+      // Not with requests in flight: one that has become busy since stops the plan.
+      gave_way = co_await supervisor_.sleep(*step.sleeps, static_cast<int>(step.level.value_or(1)), false);
+    } else {
+      gave_way = co_await supervisor_.stop(*step.stops);
+    }
     if (loop_.stopping()) co_return shutting_down();
-    if (!stopped) {
-      end_step(operation, i, "failed", stopped.error().message);
-      co_return fail(stopped.error());
+    if (!gave_way) {
+      end_step(operation, i, "failed", gave_way.error().message);
+      co_return fail(gave_way.error());
     }
     end_step(operation, i, "done");
   }
@@ -265,7 +285,7 @@ ports::Task<> Operations::end(Shared operation, Result<DeploymentId> deployed) {
   const auto& error = deployed.error();
   for (std::size_t i = 0; i < operation->steps.size(); ++i) {  // one that was broken off
     const auto& step = operation->steps[i];
-    if (step.state == "running" && !step.stops) end_step(*operation, i, "failed", error.message);
+    if (step.state == "running" && !victim_of(step)) end_step(*operation, i, "failed", error.message);
   }
   operation->failure = dto::Failure{error.code, error.message, error.hint, {}};
   if (operation->deployment) {
@@ -281,11 +301,19 @@ ports::Task<> Operations::undo_and_fail(Shared operation) {
   co_await undo(operation);
   if (loop_.stopping()) co_return;
   std::vector<std::string> lost;
+  std::vector<std::string> asleep;
   for (const auto& step : operation->steps) {
-    const auto* deployment = step.stops ? table_.find(*step.stops) : nullptr;
-    if (stays_stopped(step) && deployment != nullptr) lost.push_back(deployment->name);
+    const auto* deployment = victim_of(step) ? table_.find(*victim_of(step)) : nullptr;
+    if (!stays_away(step) || deployment == nullptr) continue;
+    if (step.stops) lost.push_back(deployment->name);
+    if (step.sleeps && deployment->state != State::ready) asleep.push_back(deployment->name);
   }
   auto& failure = operation->failure.value();
+  if (!asleep.empty()) {
+    failure.message += fmt::format("; put to sleep for it and not awake again: {}", fmt::join(asleep, ", "));
+    if (!failure.hint.empty()) failure.hint += "; ";
+    failure.hint += fmt::format("when there is room again: `dgxmm wake {}`", fmt::join(asleep, "`, `dgxmm wake "));
+  }
   if (!lost.empty()) {
     failure.message += fmt::format("; stopped for it and not running again: {}", fmt::join(lost, ", "));
     if (!failure.hint.empty()) failure.hint += "; ";
@@ -302,10 +330,10 @@ std::vector<std::size_t> Operations::undo_order(const dto::Operation& operation)
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < operation.steps.size(); ++i) {
     const auto& step = operation.steps[i];
-    if (stays_stopped(step) && step.state != "undo_failed") order.push_back(i);
+    if (stays_away(step) && step.state != "undo_failed") order.push_back(i);
   }
   const auto priority_of = [&](std::size_t i) {
-    const auto* deployment = table_.find(operation.steps[i].stops.value());
+    const auto* deployment = table_.find(victim_of(operation.steps[i]).value());
     return deployment == nullptr ? 0 : deployment->priority;
   };
   std::ranges::sort(order, std::greater{}, [&](std::size_t i) { return std::pair{priority_of(i), i}; });
@@ -329,10 +357,15 @@ ports::Task<> Operations::undo(Shared operation) {
   }
   turn.release();
   for (const auto i : restarted) {
-    const auto id = operation->steps[i].stops.value();
+    const auto id = victim_of(operation->steps[i]).value();
     co_await supervisor_.settle(id);
     if (loop_.stopping()) co_return;
     const auto* deployment = table_.find(id);
+    if (operation->steps[i].sleeps) {
+      const bool awake = deployment != nullptr && deployment->state == State::ready;
+      end_step(*operation, i, awake ? "undone" : "undo_failed", awake ? "awake again" : "could not be woken");
+      continue;
+    }
     const bool back = deployment != nullptr && serves(*deployment);
     end_step(*operation, i, back ? "undone" : "undo_failed", back ? "started again" : "could not be started again");
   }
@@ -348,7 +381,41 @@ ports::Task<Result<bool>> Operations::start_again(Shared operation, std::size_t 
   }
 }
 
+ports::Task<Result<bool>> Operations::wake_again(Shared operation, std::size_t index) {
+  const auto id = operation->steps.at(index).sleeps.value();
+  const auto limit = clock_.steady() + kMemoryLimit;
+  const auto* deployment = table_.find(id);
+  // Right after a restart it has not been asked yet.
+  while (deployment != nullptr && deployment->state == State::unknown && clock_.steady() < limit) {
+    co_await loop_.sleep_for(kMemoryPoll);
+    if (loop_.stopping()) co_return false;
+    deployment = table_.find(id);
+  }
+  if (deployment == nullptr) co_return fail("deployment_not_found", "it has been removed");
+  if (deployment->state == State::unknown) co_return fail("unreachable", "its engine does not answer");
+  if (deployment->state == State::loading) co_return true;  // woken by somebody else
+  // It would not sleep, and the step says why; or nobody had asked it to yet.
+  if (deployment->state == State::ready) co_return operation->steps.at(index).state != "failed";
+  if (deployment->state != State::sleeping) co_return false;
+  begin_step(*operation, index, "undoing");
+  while (!loop_.stopping()) {
+    const auto refused = admission_.admit_wake_in_turn(id);
+    if (!refused) co_return fail(refused.error());
+    if (!*refused) {
+      supervisor_.wake(id);
+      co_return true;
+    }
+    if (clock_.steady() >= limit) co_return fail("does_not_fit", (*refused)->summary);
+    co_await loop_.sleep_for(kMemoryPoll);
+  }
+  co_return false;
+}
+
 ports::Task<Result<bool>> Operations::start_again_or_throw(Shared operation, std::size_t index) {
+  if (operation->steps.at(index).sleeps) {
+    auto woken = co_await wake_again(operation, index);
+    co_return woken;
+  }
   const auto id = operation->steps.at(index).stops.value();
   const auto state = operation->steps.at(index).state;
   const auto* deployment = table_.find(id);
@@ -414,7 +481,12 @@ ports::Task<> Operations::end_earlier(Shared operation) {
 
 void Operations::begin_step(dto::Operation& operation, std::size_t index, std::string state) {
   auto& step = operation.steps.at(index);
-  auto before = std::exchange(step, {.what = step.what, .state = std::move(state), .message = {}, .stops = step.stops});
+  auto before = std::exchange(step, {.what = step.what,
+                                     .state = std::move(state),
+                                     .message = {},
+                                     .stops = step.stops,
+                                     .sleeps = step.sleeps,
+                                     .level = step.level});
   try {
     save(operation);
   } catch (...) {

@@ -60,9 +60,11 @@ class Operations {
   ports::Task<> undo_and_fail(Shared operation);
   ports::Task<> undo(Shared operation);
   std::vector<std::size_t> undo_order(const dto::Operation& operation);
-  /// Takes back the stop of a step. False: there is nothing to be waited for.
+  /// Takes back a step. False: there is nothing to be waited for.
   ports::Task<Result<bool>> start_again(Shared operation, std::size_t index);
   ports::Task<Result<bool>> start_again_or_throw(Shared operation, std::size_t index);
+  /// Takes back the sleep of a step. As above.
+  ports::Task<Result<bool>> wake_again(Shared operation, std::size_t index);
   /// Waits until so much is free, within a limit; returns what is.
   ports::Task<Bytes> wait_for_memory(Bytes needed);
 
