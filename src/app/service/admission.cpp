@@ -283,6 +283,7 @@ Result<std::optional<planner::Plans>> Admission::admit_wake_in_turn(DeploymentId
   const auto level = deployment->sleep_level.value_or(1);
   const auto needed = memory::needed_to_wake(deployment->estimate, level, measured.complete_total(), measured.total());
   if (needed <= snapshot->budget.free_for_new) {
+    deployment->wake_peak = memory::wake_peak(deployment->estimate, level, measured.complete_total());
     table_.apply(*deployment, deployment::Event::wake_requested,
                  fmt::format("waking up, which takes up to {} more", format_bytes(needed)));
     sampler_.refresh();

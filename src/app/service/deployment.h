@@ -6,6 +6,7 @@
 #include "core/memory/estimate.h"
 #include "ports/container_runtime.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -55,8 +56,9 @@ struct Deployment {
   engine::Progress progress;
   engine::Activity activity;
   std::optional<WallTime> idle_since;
+  Bytes wake_peak = {};  ///< while it wakes up: the most that it may hold; else 0
 
-  [[nodiscard]] Bytes reserved() const { return estimate.total; }
+  [[nodiscard]] Bytes reserved() const { return std::max(estimate.total, wake_peak); }
 };
 
 }  // namespace dgxmm::service

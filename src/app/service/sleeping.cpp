@@ -240,6 +240,7 @@ void Supervisor::slept(Deployment& deployment, int level, std::optional<Bytes> f
   deployment.sleep_level = level;
   deployment.sleep_freed = freed;
   deployment.asleep = held;
+  deployment.wake_peak = {};
   deployment.progress = {};
   if (held && freed) {
     estimates_.record_sleep({.fingerprint = deployment.fingerprint,
@@ -294,6 +295,7 @@ ports::Task<> Supervisor::run_wake(Watch watch) {
   }
   const auto took = std::chrono::duration<double>(world_.clock.steady() - begun).count();
   deployment->sleep_level.reset();
+  deployment->wake_peak = {};
   deployment->progress = {};
   deployment->idle_since = world_.clock.wall();
   last_answer_[watch.id] = world_.clock.steady();
@@ -347,6 +349,7 @@ ports::Task<> Supervisor::wake_failed(Watch watch, Error error) {
     if (deployment == nullptr || deployment->state != deployment::State::loading) co_return;
     if (asleep) {
       deployment->progress = {};
+      deployment->wake_peak = {};
       table_.apply(*deployment, deployment::Event::fell_asleep, "sleeps again: " + error.message);
       sampler_.refresh();
       co_return;

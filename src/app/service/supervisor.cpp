@@ -113,6 +113,7 @@ void Supervisor::start(DeploymentId id) {
   deployment->activity = {};
   deployment->idle_since.reset();
   deployment->sleep_level.reset();
+  deployment->wake_peak = {};
   world_.loop.spawn(fmt::format("start {}", deployment->name), run_start({id, deployment->generation}));
 }
 
@@ -358,6 +359,7 @@ void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& r
   if (const auto accounting = reader.accounting()) deployment.engine_device_bytes = accounting->device;
   if (first_time) deployment.ready_at = now;
   deployment.sleep_level.reset();
+  deployment.wake_peak = {};
   deployment.failure.reset();
   deployment.idle_since = now;
   last_answer_[deployment.id] = world_.clock.steady();

@@ -242,10 +242,16 @@ TEST_F(Sleeping, FromLevel2TheWeightsAreReadAgainBeforeTheCacheIsMapped) {
                                                   "/collective_rpc", "/wake_up?tags=kv_cache"));
 }
 
-TEST_F(Sleeping, P13_FromTheFirstMomentOfItsWakeItIsCountedInFull) {
+TEST_F(Sleeping, P13_FromTheFirstMomentOfItsWakeItsPeakIsCounted) {
+  world.runtime.next.holds_asleep.anon = gib(20);  // copies of its weights that take far more than they
   const auto id = deploy_asleep();
+  const auto usual = daemon->at(id).estimate.total;
+  const auto peak = memory::wake_peak(daemon->at(id).estimate, 1, gib(20) + mib(8));
+  ASSERT_GT(peak, usual);
   ASSERT_EQ(wake(id).status, 202);
-  EXPECT_EQ(daemon->budget().committed, daemon->at(id).reserved());
+  EXPECT_EQ(daemon->budget().committed, peak);
+  daemon->expect_state(id, State::ready);
+  EXPECT_EQ(daemon->at(id).reserved(), usual) << "what it holds is measured by then";
 }
 
 TEST_F(Sleeping, E5_AWakeThatDoesNotFitIsRefusedOnItsPeakAndStaysAsleep) {
