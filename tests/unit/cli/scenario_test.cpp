@@ -16,13 +16,15 @@ namespace {
 using testing::HasSubstr;
 
 class Scenario : public CliTest {
+ public:
+  ~Scenario() override { std::filesystem::remove(file_); }
+
  protected:
   Scenario() {
     composition_.offline = [] { return OfflineParts{}; };
     file_ =
         (std::filesystem::temp_directory_path() / ("dgxmm_scenario_" + std::to_string(::getpid()) + ".json")).string();
   }
-  ~Scenario() override { std::filesystem::remove(file_); }
 
   void write(const std::string& text) const { std::ofstream{file_} << text; }
 

@@ -55,6 +55,8 @@ class SleepPlans : public ::testing::Test {
 
   static constexpr const char* kRequest = R"({"model": "/models/b.gguf", "ctx_size": 32768, "cache_type_k": "q4_0",
       "cache_type_v": "q4_0", "name": "new"})";
+
+ public:
   World world;
   std::unique_ptr<Daemon> daemon;
   DeploymentId sleeper;

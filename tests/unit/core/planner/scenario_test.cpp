@@ -11,9 +11,6 @@
 namespace dgxmm::planner {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
-
 model::ModelDescription dense(const std::string& name, Bytes weights) {
   auto model = memory::dense_model({.name = name, .weights = weights});
   model.path = "/home/me/" + name + ".gguf";
