@@ -26,9 +26,10 @@ std::optional<std::string> unattributed_warning(Bytes unattributed) {
         format_bytes(unattributed));
   }
   if (unattributed < -kTolerance) {
-    return fmt::format("the processes together hold {} more than is used: some memory is counted twice, for example "
-                       "memory that processes share after a fork",
-                       format_bytes(-unattributed));
+    return fmt::format(
+        "the processes together hold {} more than is used: some memory is counted twice, for example "
+        "memory that processes share after a fork",
+        format_bytes(-unattributed));
   }
   return std::nullopt;
 }
