@@ -150,10 +150,11 @@ TEST(VllmTruth, EveryVectorIsInTheTableOfErrors) {
   for (const auto& row : rows()) {
     const auto model = describe(row.at("model"));
     const auto plan = plan_of(model, row.at("kv_cache_dtype"), number(row, "batched_tokens"),
-                              number(row, "speculative_tokens"), row.at("hybrid_manager") == "1");
+                              number(row, "speculative_tokens"), row.at("hybrid_manager") == "1", number(row, "ranks"));
     ASSERT_TRUE(plan) << text_of(row);
     std::string configuration;
-    for (const auto* column : {"length", "kv_cache_dtype", "batched_tokens", "speculative_tokens", "hybrid_manager"}) {
+    for (const auto* column :
+         {"length", "kv_cache_dtype", "batched_tokens", "speculative_tokens", "hybrid_manager", "ranks"}) {
       configuration += fmt::format("{}{}={}", configuration.empty() ? "" : " ", column, row.at(column));
     }
     table.push_back({.engine = "vLLM 017e9f44",
