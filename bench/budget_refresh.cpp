@@ -2,6 +2,7 @@
 // one running deployment and at least PROCESSES processes, and prints the microseconds of each refresh as JSON.
 #include "adapters/host/proc_host_probe.h"
 #include "adapters/net/asio_event_loop.h"
+#include "adapters/nvml/nvml_probe.h"
 #include "adapters/process/launch.h"
 #include "adapters/process/process_runtime.h"
 #include "adapters/store/sqlite_store.h"
@@ -117,12 +118,13 @@ void run(std::int64_t processes, std::int64_t refreshes) {
   Crowd crowd;
   net::AsioEventLoop loop;
   host::ProcHostProbe probe;
-  process::ProcessRuntime runtime{loop.context(), {.gpu_possible = probe.has_nvidia_driver()}};
+  process::ProcessRuntime runtime{loop.context(), {}};
   const auto store = checked(store::SqliteStore::open(folder.path()));
   const SystemClock clock;
+  nvml::NvmlProbe gpu{{.driver_loaded = probe.has_nvidia_driver()}, clock};
   service::EventLog events{*store, clock, loop};
   service::DeploymentTable table{*store, events, clock};
-  service::Sampler sampler{probe, runtime, table, {}, clock, loop};
+  service::Sampler sampler{probe, gpu, runtime, table, {}, clock, loop};
 
   std::optional<Result<ports::Instance>> started;
   loop.spawn("start", start_engine(runtime,
