@@ -86,11 +86,12 @@ class ContainerRuntime {
   /// Errors: `still_running` (stuck in the kernel), `docker_unreachable`, `shutting_down` (it was asked, and the loop
   /// stopped before the end).
   virtual Task<Result<void>> stop(Instance instance, std::chrono::milliseconds grace) = 0;
-  /// B6 without its GPU part, which `GpuProbe` knows; parts that cannot be read are absent. Nothing when the instance
-  /// is gone and holds nothing.
-  virtual std::optional<memory::Measured> measure(const Instance& instance) = 0;
-  /// The pids of the instance, for the process view.
+  /// The pids of the instance.
   virtual std::vector<std::int64_t> pids(const Instance& instance) = 0;
+  /// B6 without its GPU part, which `GpuProbe` knows; parts that cannot be read are absent. Nothing when the instance
+  /// is gone and holds nothing. `pids`: what the function of that name has just said; to find them may mean to look at
+  /// every process of the host.
+  virtual std::optional<memory::Measured> measure(const Instance& instance, const std::vector<std::int64_t>& pids) = 0;
   /// Removes what an ended instance leaves behind (its empty cgroup, its container).
   virtual void forget(const Instance& instance) = 0;
 };

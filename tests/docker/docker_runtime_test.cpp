@@ -49,7 +49,7 @@ class Daemon {
     return loop_.on_loop([&] { return runtime_.presence(instance); });
   }
   std::optional<memory::Measured> measure(const ports::Instance& instance) {
-    return loop_.on_loop([&] { return runtime_.measure(instance); });
+    return loop_.on_loop([&] { return runtime_.measure(instance, runtime_.pids(instance)); });
   }
   std::vector<std::int64_t> pids(const ports::Instance& instance) {
     return loop_.on_loop([&] { return runtime_.pids(instance); });

@@ -567,7 +567,8 @@ char DockerRuntime::process_state(const Container& container) const {
   return stat ? stat->state : '?';
 }
 
-std::optional<memory::Measured> DockerRuntime::measure(const Instance& instance) {
+std::optional<memory::Measured> DockerRuntime::measure(const Instance& instance,
+                                                       const std::vector<std::int64_t>& /*pids*/) {
   std::optional<host::CgroupPath> group;
   if (!instance.cgroup.empty()) {
     group = host::CgroupPath{instance.cgroup_version, instance.cgroup};

@@ -59,7 +59,8 @@ class DockerRuntime final : public ports::ContainerRuntime {
   std::vector<std::pair<std::string, ports::Instance>> find_owned() override;
   ports::Task<ports::ExitStatus> wait(ports::Instance instance) override;
   ports::Task<Result<void>> stop(ports::Instance instance, std::chrono::milliseconds grace) override;
-  std::optional<memory::Measured> measure(const ports::Instance& instance) override;
+  std::optional<memory::Measured> measure(const ports::Instance& instance,
+                                          const std::vector<std::int64_t>& pids) override;
   std::vector<std::int64_t> pids(const ports::Instance& instance) override;
   void forget(const ports::Instance& instance) override;
 

@@ -424,9 +424,9 @@ std::vector<std::int64_t> ProcessRuntime::pids(const ports::Instance& instance) 
   return instance.boot_id == boot_id() ? cgroups_.members(group_of(instance)) : std::vector<std::int64_t>{};
 }
 
-std::optional<memory::Measured> ProcessRuntime::measure(const ports::Instance& instance) {
-  const auto members = pids(instance);
-  if (members.empty()) return std::nullopt;
+std::optional<memory::Measured> ProcessRuntime::measure(const ports::Instance& instance,
+                                                        const std::vector<std::int64_t>& pids) {
+  if (pids.empty()) return std::nullopt;
   memory::Measured measured;
   if (!instance.cgroup.empty()) {
     const auto memory = cgroups_.read(group_of(instance));
@@ -441,7 +441,7 @@ std::optional<memory::Measured> ProcessRuntime::measure(const ports::Instance& i
   const auto add = [](std::optional<Bytes>& sum, std::optional<Bytes> part) {
     if (part) sum = sum.value_or(Bytes{}) + *part;
   };
-  for (const auto pid : members) {
+  for (const auto pid : pids) {
     const auto memory = read_memory(pid);
     add(measured.anon, memory.rss_anon);
     add(measured.shmem, memory.rss_shmem);

@@ -42,7 +42,9 @@ Task<Result<void>> Runtimes::stop(Instance instance, std::chrono::milliseconds g
   return runtime.stop(std::move(instance), grace);
 }
 
-std::optional<memory::Measured> Runtimes::measure(const Instance& instance) { return of(instance).measure(instance); }
+std::optional<memory::Measured> Runtimes::measure(const Instance& instance, const std::vector<std::int64_t>& pids) {
+  return of(instance).measure(instance, pids);
+}
 
 std::vector<std::int64_t> Runtimes::pids(const Instance& instance) { return of(instance).pids(instance); }
 

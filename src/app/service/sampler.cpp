@@ -134,7 +134,7 @@ std::optional<memory::Measured> Sampler::measure(const ports::Instance& instance
 
 std::optional<memory::Measured> Sampler::measure(const ports::Instance& instance, const host::GpuReading& gpu,
                                                  const std::vector<std::int64_t>& pids) {
-  auto measured = runtime_.measure(instance);
+  auto measured = runtime_.measure(instance, pids);
   if (measured) measured->gpu = gpu.held_by(pids);  // B7
   return measured;
 }

@@ -152,7 +152,7 @@ TEST_F(ProcessRuntimeTest, AProcessThatEndedButWasNotWaitedForIsGone) {
   const auto instance = start(shell("exit 0"));
   EXPECT_TRUE(becomes_true([&] { return runtime_->presence(instance) == Presence::gone; }));
   EXPECT_TRUE(runtime_->pids(instance).empty());
-  EXPECT_EQ(runtime_->measure(instance), std::nullopt);
+  EXPECT_EQ(measure(instance), std::nullopt);
   runtime_->forget(instance);
   EXPECT_FALSE(read_stat(instance.pid)) << "a zombie was left";
 }
@@ -226,7 +226,7 @@ TEST_F(ProcessRuntimeTest, AReusedPidIsNotTheEngineAndIsNotHarmed) {
   old.start_time_ticks -= 1;
   EXPECT_EQ(runtime_->presence(old), Presence::gone);
   EXPECT_TRUE(runtime_->pids(old).empty());
-  EXPECT_EQ(runtime_->measure(old), std::nullopt);
+  EXPECT_EQ(measure(old), std::nullopt);
   EXPECT_TRUE(run(runtime_->stop(old, 0ms)));
   EXPECT_EQ(runtime_->presence(stranger), Presence::running);
 }
@@ -383,7 +383,7 @@ TEST_F(ProcessRuntimeTest, OrphansOfAnEngineThatDiedAreFoundAndStopped) {
   const auto instance = start(shell("trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 0.01; done' & exit 1"));
   EXPECT_EQ(run(runtime_->wait(instance)).exit_code, 1);
   EXPECT_FALSE(runtime_->pids(instance).empty());
-  EXPECT_TRUE(runtime_->measure(instance)) << "its memory counts until it is gone";
+  EXPECT_TRUE(measure(instance)) << "its memory counts until it is gone";
   EXPECT_TRUE(run(runtime_->stop(instance, 1ms)));
   EXPECT_TRUE(runtime_->pids(instance).empty());
 }
@@ -431,7 +431,7 @@ TEST_F(ProcessRuntimeTest, B6_WithoutACgroupTheTreeIsMeasuredAndSaysSo) {
     const auto lines = tail(log(), 10);
     return std::ranges::count(lines, "ready") == 2;
   }));
-  const auto measured = runtime_->measure(instance);
+  const auto measured = measure(instance);
   ASSERT_TRUE(measured);
   EXPECT_TRUE(measured->approximate);
   EXPECT_GE(measured->anon.value(), mib(64));
@@ -443,7 +443,7 @@ TEST_F(ProcessRuntimeTest, B6_WithoutACgroupTheTreeIsMeasuredAndSaysSo) {
 
 TEST_F(ProcessRuntimeTest, B7_TheGpuPartIsNotItsToKnow) {
   const auto instance = start(shell("exec sleep 1000"));
-  EXPECT_EQ(runtime_->measure(instance).value().gpu, std::nullopt);
+  EXPECT_EQ(measure(instance).value().gpu, std::nullopt);
 }
 
 TEST_F(ProcessRuntimeTest, B6_ACgroupMeasuresEachPartOnItsOwn) {
@@ -453,12 +453,11 @@ TEST_F(ProcessRuntimeTest, B6_ACgroupMeasuresEachPartOnItsOwn) {
   ASSERT_TRUE(log_has("ready"));
   // The kernel's counters lag behind by some pages for each CPU.
   EXPECT_TRUE(becomes_true([&] {
-    const auto measured = runtime_->measure(instance);
+    const auto measured = measure(instance);
     return measured && measured->anon >= mib(63) && measured->anon < mib(72) && measured->shmem >= mib(31) &&
            measured->shmem < mib(36) && measured->kernel > Bytes{};
-  })) << fmt::format("anon {}, shmem {}", runtime_->measure(instance)->anon->count(),
-                     runtime_->measure(instance)->shmem->count());
-  EXPECT_FALSE(runtime_->measure(instance)->approximate);
+  })) << fmt::format("anon {}, shmem {}", measure(instance)->anon->count(), measure(instance)->shmem->count());
+  EXPECT_FALSE(measure(instance)->approximate);
   EXPECT_THAT(runtime_->pids(instance), testing::ElementsAre(instance.pid));
 }
 
@@ -474,11 +473,11 @@ TEST_F(ProcessRuntimeTest, ForgetRemovesTheCgroupAndAfterThatNothingIsMeasured) 
   if (!with_cgroup()) GTEST_SKIP() << "no memory cgroup can be made here";
   const auto instance = start(shell("exec sleep 1000"));
   EXPECT_TRUE(run(runtime_->stop(instance, 1s)));
-  EXPECT_EQ(runtime_->measure(instance), std::nullopt);
+  EXPECT_EQ(measure(instance), std::nullopt);
   runtime_->forget(instance);
   MemoryCgroups cgroups{"/", cgroup_parent_};
   EXPECT_TRUE(cgroups.groups("").empty());
-  EXPECT_EQ(runtime_->measure(instance), std::nullopt);
+  EXPECT_EQ(measure(instance), std::nullopt);
 }
 
 TEST_F(ProcessRuntimeTest, ForgetDoesNotRemoveAGroupThatStillHoldsProcesses) {
@@ -486,7 +485,7 @@ TEST_F(ProcessRuntimeTest, ForgetDoesNotRemoveAGroupThatStillHoldsProcesses) {
   const auto instance = start(shell("exec sleep 1000"));
   runtime_->forget(instance);
   EXPECT_EQ(runtime_->presence(instance), Presence::running);
-  EXPECT_TRUE(runtime_->measure(instance));
+  EXPECT_TRUE(measure(instance));
 }
 
 TEST_F(ProcessRuntimeTest, EmptyGroupsOfEarlierDaemonsAreRemovedAtTheFirstStart) {

@@ -120,6 +120,10 @@ class ProcessTest : public testing::Test {
     return *instance;
   }
 
+  std::optional<memory::Measured> measure(const ports::Instance& instance) {
+    return runtime_->measure(instance, runtime_->pids(instance));
+  }
+
   /// Waits for something that another process does.
   bool becomes_true(std::function<bool()> condition) { return run(poll(std::move(condition))); }
   /// The same while other tasks, which need not end, run on the loop.

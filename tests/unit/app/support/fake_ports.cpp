@@ -213,7 +213,7 @@ void FakeRuntime::let_die() {
 Bytes FakeRuntime::held() {
   Bytes sum;
   for (const auto& [pid, engine] : engines_) {
-    if (const auto measured = measure(engine.instance)) sum += measured->total();
+    if (const auto measured = measure(engine.instance, {})) sum += measured->total();
   }
   return sum;
 }
@@ -320,7 +320,8 @@ ports::Task<Result<void>> FakeRuntime::stop(ports::Instance instance, millisecon
   co_return Result<void>{};
 }
 
-std::optional<memory::Measured> FakeRuntime::measure(const ports::Instance& instance) {
+std::optional<memory::Measured> FakeRuntime::measure(const ports::Instance& instance,
+                                                     const std::vector<std::int64_t>& /*pids*/) {
   const auto found = engines_.find(instance.pid);
   if (found == engines_.end() || found->second.instance != instance) return std::nullopt;
   const auto& engine = found->second;
@@ -477,7 +478,7 @@ host::GpuReading FakeGpuProbe::latest() {
   auto result = reading;
   if (!result.processes) return result;
   for (const auto* engine : runtime_.engines()) {
-    const auto holds = runtime_.measure(engine->instance);
+    const auto holds = runtime_.measure(engine->instance, {});
     if (holds && holds->gpu != Bytes{0}) {
       result.processes->push_back(
           {.pid = engine->instance.pid, .start_time_ticks = engine->instance.start_time_ticks, .used = holds->gpu});
