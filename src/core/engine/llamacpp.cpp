@@ -1,6 +1,6 @@
 #include "core/engine/llamacpp.h"
 
-#include "base/masking.h"
+#include "core/engine/log_marks.h"
 #include "core/engine/prometheus.h"
 #include "core/engine/request.h"
 
@@ -38,10 +38,7 @@ std::string_view name_of(Phase phase) {
 }
 
 /// A line of the log that tells how far the start has come.
-struct PhaseMark {
-  std::string_view text;
-  Phase phase;
-};
+using PhaseMark = LogMark<Phase>;
 constexpr std::array kPhaseMarks{
     PhaseMark{"loading model '", Phase::reading_weights},            // server
     PhaseMark{"loading model tensors", Phase::reading_weights},      // library
@@ -122,10 +119,7 @@ bool starts_context(std::string_view line) {
 
 enum class Cause { port_taken, out_of_memory, bad_model_file, bad_option, broken_installation, gpu_fault, ended };
 
-struct FailureMark {
-  std::string_view text;
-  Cause cause;
-};
+using FailureMark = LogMark<Cause>;
 /// What real servers print; the first line that matches is the root cause, the ones after it its consequences.
 constexpr std::array kFailureMarks{
     FailureMark{"couldn't bind", Cause::port_taken},
@@ -152,15 +146,8 @@ constexpr std::array kFailureMarks{
     FailureMark{"exiting due to", Cause::ended},
 };
 
-/// The engine's own words: the line without its prefix, safe to show.
-std::string quoted(std::string_view line, std::string_view mark) {
-  constexpr std::size_t kLongest = 300;
-  const auto at = line.find(mark);
-  // Back to the function's name, for what the message says before the mark ("K cache type q8_0 with … does not").
-  const auto colon = line.substr(0, at).rfind(": ");
-  const auto begin = colon == std::string_view::npos ? 0 : colon + 2;
-  return mask_text(printable(line.substr(begin, kLongest)));
-}
+/// Back to the function's name, for what the message says before the mark ("K cache type q8_0 with … does not").
+std::string quoted(std::string_view line, std::string_view mark) { return quoted_from(line, mark, ": "); }
 
 FailureReason explain(Cause cause, std::string_view line, std::string_view mark, std::string_view phase) {
   switch (cause) {
@@ -201,9 +188,7 @@ class LlamaCppLogReader final : public LogReader {
   void read_line(std::string_view line) override {
     constexpr std::size_t kLongestLine = 4096;  // what matters is at the front
     line = line.substr(0, kLongestLine);
-    for (const auto& mark : kPhaseMarks) {
-      if (line.find(mark.text) != std::string_view::npos) phase_ = std::max(phase_, mark.phase);
-    }
+    phase_ = phase_after(phase_, line, kPhaseMarks);
     read_buffer(line);
     read_failure(line);
   }
@@ -222,7 +207,7 @@ class LlamaCppLogReader final : public LogReader {
     return sum;
   }
 
-  [[nodiscard]] std::optional<FailureReason> failure() const override { return failure_; }
+  [[nodiscard]] std::optional<FailureReason> failure() const override { return root_cause_.reason(); }
 
  private:
   using Key = std::tuple<int, std::string, std::string>;  ///< context, kind, device
@@ -281,14 +266,12 @@ class LlamaCppLogReader final : public LogReader {
   }
 
   void read_failure(std::string_view line) {
-    if (failure_ && !failure_is_vague_) return;
-    for (const auto& mark : kFailureMarks) {
-      if (line.find(mark.text) == std::string_view::npos) continue;
-      if (failure_ && mark.cause == Cause::ended) return;
-      failure_ = explain(mark.cause, line, mark.text, name_of(phase_));
-      failure_is_vague_ = mark.cause == Cause::ended;
-      return;
-    }
+    using Weight = RootCause::Weight;
+    if (root_cause_.is_certain()) return;
+    const auto* mark = find_mark(line, kFailureMarks);
+    if (mark == nullptr) return;
+    root_cause_.take(explain(mark->meaning, line, mark->text, name_of(phase_)),
+                     mark->meaning == Cause::ended ? Weight::ended : Weight::certain);
   }
 
   Phase phase_ = Phase::starting;
@@ -296,13 +279,8 @@ class LlamaCppLogReader final : public LogReader {
   int projector_ = 0;             ///< counted downwards, to be told from contexts
   std::string projector_device_;  ///< until the size of its weights is known
   std::map<Key, Bytes> buffers_;
-  std::optional<FailureReason> failure_;
-  bool failure_is_vague_ = false;
+  RootCause root_cause_;
 };
-
-}  // namespace
-
-namespace {
 
 /// What drafts tokens, by the names that this build has for it; those of the current build come first.
 std::vector<std::string> draft_arguments(const LlamaCppConfig& config, const LaunchSpec& spec) {

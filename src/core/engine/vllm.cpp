@@ -2,6 +2,7 @@
 
 #include "base/json_codec.h"
 #include "base/masking.h"
+#include "core/engine/log_marks.h"
 #include "core/engine/prometheus.h"
 
 #include <boost/json.hpp>
@@ -38,10 +39,7 @@ std::string_view name_of(Phase phase) {
 }
 
 /// A line of the log that tells how far the start has come.
-struct PhaseMark {
-  std::string_view text;
-  Phase phase;
-};
+using PhaseMark = LogMark<Phase>;
 constexpr std::array kPhaseMarks{
     PhaseMark{"Starting to load model", Phase::reading_weights},
     PhaseMark{"Loading safetensors checkpoint shards", Phase::reading_weights},
@@ -97,10 +95,7 @@ enum class Cause {
 
 constexpr std::string_view kRefused = "validation error for";
 
-struct FailureMark {
-  std::string_view text;
-  Cause cause;
-};
+using FailureMark = LogMark<Cause>;
 /// The first line that matches is the root cause, the ones after it its consequences; but `ended` only stands in for
 /// one.
 constexpr std::array kFailureMarks{
@@ -134,14 +129,8 @@ constexpr std::array kFailureMarks{
     FailureMark{"EngineCore encountered a fatal error", Cause::ended},
 };
 
-/// "[(EngineCore pid=7) ]ERROR 11-30 02:10:11 [core.py:1] ValueError: message" -> "message", safe to show.
-std::string quoted(std::string_view line, std::string_view mark) {
-  constexpr std::size_t kLongest = 300;
-  const auto at = line.find(mark);
-  const auto bracket = line.substr(0, at).rfind("] ");
-  const auto begin = bracket == std::string_view::npos ? 0 : bracket + 2;
-  return mask_text(printable(line.substr(begin, kLongest)));
-}
+/// "[(EngineCore pid=7) ]ERROR 11-30 02:10:11 [core.py:1] ValueError: message" -> "ValueError: message"
+std::string quoted(std::string_view line, std::string_view mark) { return quoted_from(line, mark, "] "); }
 
 /// "(62.3/121.69 GiB)" behind `text`: what is free of what there is.
 std::string free_of(std::string_view line, std::string_view text) {
@@ -211,9 +200,7 @@ class VllmLogReader final : public LogReader {
   void read_line(std::string_view line) override {
     constexpr std::size_t kLongestLine = 4096;
     line = line.substr(0, kLongestLine);
-    for (const auto& mark : kPhaseMarks) {
-      if (line.find(mark.text) != std::string_view::npos) phase_ = std::max(phase_, mark.phase);
-    }
+    phase_ = phase_after(phase_, line, kPhaseMarks);
     on_host_ = on_host_ || line.find("[cpu_worker.py") != std::string_view::npos ||
                line.find("[cpu_model_runner.py") != std::string_view::npos ||
                line.find("detected platform cpu") != std::string_view::npos;
@@ -234,7 +221,7 @@ class VllmLogReader final : public LogReader {
     return sum;
   }
 
-  [[nodiscard]] std::optional<FailureReason> failure() const override { return failure_; }
+  [[nodiscard]] std::optional<FailureReason> failure() const override { return root_cause_.reason(); }
 
  private:
   static void take(std::optional<Bytes>& value, std::optional<Bytes> read) {
@@ -261,22 +248,20 @@ class VllmLogReader final : public LogReader {
   }
 
   void read_failure(std::string_view line) {
-    if (failure_ && !failure_is_vague_) return;
-    for (const auto& mark : kFailureMarks) {
-      if (line.find(mark.text) == std::string_view::npos) continue;
-      if (failure_ && mark.cause == Cause::ended) return;
-      failure_ = explain(mark.cause, line, mark.text, name_of(phase_));
-      // What is wrong stands in the line behind it.
-      failure_is_vague_ = mark.cause == Cause::ended || mark.text == kRefused;
-      return;
-    }
+    using Weight = RootCause::Weight;
+    if (root_cause_.is_certain()) return;
+    const auto* mark = find_mark(line, kFailureMarks);
+    if (mark == nullptr) return;
+    const auto weight = mark->meaning == Cause::ended ? Weight::ended
+                        : mark->text == kRefused      ? Weight::vague  // what is wrong stands in the line behind it
+                                                      : Weight::certain;
+    root_cause_.take(explain(mark->meaning, line, mark->text, name_of(phase_)), weight);
   }
 
   Phase phase_ = Phase::starting;
   bool on_host_ = false;
   std::optional<Bytes> weights_, kv_, activations_, graphs_;
-  std::optional<FailureReason> failure_;
-  bool failure_is_vague_ = false;
+  RootCause root_cause_;
 };
 
 /// What is off, or left to the model, by default.

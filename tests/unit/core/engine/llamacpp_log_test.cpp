@@ -14,15 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::unique_ptr<LogReader> read(std::string_view log) {
-  auto reader = make_log_reader(EngineKind::llamacpp);
-  while (!log.empty()) {
-    const auto end = log.find('\n');
-    reader->read_line(log.substr(0, end));
-    log.remove_prefix(end == std::string_view::npos ? log.size() : end + 1);
-  }
-  return reader;
-}
+std::unique_ptr<LogReader> read(std::string_view log) { return read_log(EngineKind::llamacpp, log); }
 
 /// What the engine prints with two decimals.
 Bytes printed_mib(double value) { return gib_from_decimal(value / 1024.0); }

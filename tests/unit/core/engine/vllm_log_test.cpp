@@ -14,15 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::unique_ptr<LogReader> read(std::string_view log) {
-  auto reader = make_log_reader(EngineKind::vllm);
-  while (!log.empty()) {
-    const auto end = log.find('\n');
-    reader->read_line(log.substr(0, end));
-    log.remove_prefix(end == std::string_view::npos ? log.size() : end + 1);
-  }
-  return reader;
-}
+std::unique_ptr<LogReader> read(std::string_view log) { return read_log(EngineKind::vllm, log); }
 
 FailureReason failure_of(std::string_view log) {
   const auto failure = read(log)->failure();
