@@ -204,6 +204,12 @@ class Api final : public ports::HttpHandler {
                          "`dgxmm ps --all` lists them", "id"});
   }
 
+  /// How it is now, or that it is gone.
+  HttpResponse shown(DeploymentId id, const Call& call) {
+    const auto* deployment = service_.table.find(id);
+    return deployment == nullptr ? no_such_deployment(call) : document(deployment_view(service_, *deployment));
+  }
+
   /// "stop it first", and with which ids those of its name that have ended can be removed.
   std::string removal_hint(const service::Deployment& running) {
     std::vector<std::int64_t> ended;
@@ -396,8 +402,7 @@ class Api final : public ports::HttpHandler {
     const auto id = deployment->id;
     const auto stopped = co_await service_.supervisor.stop(id);
     if (!stopped) co_return problem(stopped.error());
-    deployment = service_.table.find(id);
-    co_return deployment == nullptr ? no_such_deployment(call) : document(deployment_view(service_, *deployment));
+    co_return shown(id, call);
   }
 
   Task<HttpResponse> start_deployment(Call call) {
@@ -422,8 +427,7 @@ class Api final : public ports::HttpHandler {
     const bool force = query_value(call.request, "force") == "1";
     const auto slept = co_await service_.supervisor.sleep(id, level == "2" ? 2 : 1, force);
     if (!slept) co_return problem(slept.error());
-    deployment = service_.table.find(id);
-    co_return deployment == nullptr ? no_such_deployment(call) : document(deployment_view(service_, *deployment));
+    co_return shown(id, call);
   }
 
   Task<HttpResponse> wake_deployment(Call call) {

@@ -138,17 +138,7 @@ TEST(Contained, KilledAtAnyMomentNoContainerIsLostStartedTwiceOrLeftUncounted) {
     world.runtime.next.start_returns_after = 300ms;
     world.runtime.next.loading_takes = 1s;
     world.runtime.next.stop_takes = 1s;
-    auto before = std::make_unique<Daemon>(world);
-    const auto id = before->deploy(kInContainer);
-    const bool stops = moment > 3s;
-    const auto end = world.clock.steady() + moment;
-    if (stops) {
-      before->loop->run_for(3s);
-      before->send("POST", path_of(id, "/stop"));
-    }
-    before->loop->run_for(std::chrono::duration_cast<std::chrono::milliseconds>(end - world.clock.steady()));
-    before->kill();
-    before.reset();
+    const auto [id, stops] = break_off(world, {}, kInContainer, moment);
 
     world.runtime.containers_answer = false;
     Daemon after{world};

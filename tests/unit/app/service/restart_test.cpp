@@ -143,17 +143,7 @@ TEST_P(KilledAnywhere, NoEngineIsLostStartedTwiceOrLeftUncounted) {
     world.runtime.next.holds.anon = gib(8);  // more than is reserved
     settings::Settings settings;
     settings.calibration_delay_s = 1;
-    auto before = std::make_unique<Daemon>(world, settings);
-    const auto id = before->deploy();
-    const bool stops = moment > 3s;
-    const auto end = world.clock.steady() + moment;
-    if (stops) {
-      before->loop->run_for(3s);
-      before->send("POST", path_of(id, "/stop"));
-    }
-    before->loop->run_for(std::chrono::duration_cast<std::chrono::milliseconds>(end - world.clock.steady()));
-    before->kill();
-    before.reset();
+    const auto [id, stops] = break_off(world, settings, R"("model": "/models/a.gguf")", moment);
 
     Daemon after{world, settings};
     after.loop->run_for(30s);

@@ -149,6 +149,21 @@ std::string header(const ports::HttpResponse& response, std::string_view name) {
   return found == response.headers.end() ? std::string{} : found->second;
 }
 
+BrokenLife break_off(World& world, const settings::Settings& settings, const std::string& members,
+                     std::chrono::milliseconds moment) {
+  constexpr std::chrono::seconds kStopAfter{3};
+  Daemon daemon{world, settings};
+  BrokenLife life{.id = daemon.deploy(members), .stops = moment > kStopAfter};
+  const auto end = world.clock.steady() + moment;
+  if (life.stops) {
+    daemon.loop->run_for(kStopAfter);
+    daemon.send("POST", path_of(life.id, "/stop"));
+  }
+  daemon.loop->run_for(std::chrono::duration_cast<std::chrono::milliseconds>(end - world.clock.steady()));
+  daemon.kill();
+  return life;
+}
+
 Error error_at_start(World& world) {
   SimulatedLoop loop{world.clock};
   world.runtime.attach(loop);

@@ -80,6 +80,15 @@ boost::json::value json_of(const ports::HttpResponse& response);
 std::string member(const ports::HttpResponse& response, std::string_view name);
 std::string header(const ports::HttpResponse& response, std::string_view name);
 
+/// A deployment's life until the daemon is killed at a moment of it, with whatever `world.runtime.next` says of its
+/// engine: it is started, and after 3 seconds, when the moment is later than that, asked to stop.
+struct BrokenLife {
+  DeploymentId id;
+  bool stops = false;
+};
+BrokenLife break_off(World& world, const settings::Settings& settings, const std::string& members,
+                     std::chrono::milliseconds moment);
+
 /// Why a daemon cannot start in this world; a test failure when it can.
 Error error_at_start(World& world);
 
