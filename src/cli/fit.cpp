@@ -123,12 +123,12 @@ void print_one(Console& console, const dto::Fit& fit) {
 
 void print_several(Console& console, const std::vector<std::string>& models,
                    const std::vector<Answer<dto::Fit>>& answers) {
-  Table table{{{"MODEL", Align::left, 16},
+  Table table{{{"MODEL", Align::left, 8},
                {"VERDICT"},
                {"NEEDS", Align::right},
                {"LEAVES", Align::right},
-               {"LONGEST CONTEXT", Align::right},
-               {"CONFIDENCE"}}};
+               {"MAX CONTEXT", Align::right},
+               {"CONFIDENCE", Align::left, 4}}};
   std::optional<Bytes> free;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]) {
@@ -142,7 +142,7 @@ void print_several(Console& console, const std::vector<std::string>& models,
     const auto& longest = fit.reach.longest_context;
     const bool after = fit.verdict == kFitsAfter && fit.after;
     table.add({fit.model.name, after ? "fits after " + fit.after->id : words(fit.verdict),
-               format_bytes(fit.total_bytes), left, tokens_text(longest ? std::optional{longest->value} : std::nullopt),
+               format_bytes(fit.total_bytes), left, longest ? fmt::format("{}", longest->value) : "none fits",
                fit.confidence});
     free = fit.free_for_new_bytes;
   }

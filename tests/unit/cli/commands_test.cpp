@@ -189,12 +189,29 @@ TEST_F(Commands, OfSeveralModelsABadOneIsARowWithItsProblem) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out,
-            "MODEL  VERDICT    NEEDS   LEAVES  LONGEST CONTEXT  CONFIDENCE\n"
+            "MODEL  VERDICT    NEEDS   LEAVES  MAX CONTEXT  CONFIDENCE\n"
             "none   error\n"
             "    there is no model 'none'\n"
             "    hint: give its path\n"
-            "smol   fits     2.0 GiB  8.0 GiB      8192 tokens  estimated\n"
+            "smol   fits     2.0 GiB  8.0 GiB         8192  estimated\n"
             "each on its own, of 10.0 GiB free\n");
+}
+
+TEST_F(Commands, SeveralModelsFitANarrowTerminalWhateverTheirVerdicts) {
+  auto answer = fit(false);
+  answer.model.name = "a-model-with-a-name-that-is-long-Q4_K_M";
+  answer.verdict = "fits_after";
+  answer.after = plans(true).plans.front();
+  answer.after->id = "ctx:204800";
+  answer.total_bytes = mib(1023) - Bytes{1};
+  answer.shortfall_bytes = mib(1023) - Bytes{1};
+  daemon_.on("POST /fit", answer);
+  daemon_.on("POST /fit", fit(true));
+  width_ = 80;
+  const auto outcome = run_with_daemon({"fit", "one", "two"});
+  EXPECT_THAT(outcome.out, HasSubstr("fits after ctx:204800"));
+  std::istringstream lines{outcome.out};
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 80U) << line;
 }
 
 TEST_F(Commands, FitShowsEveryWordOfAPartOnANarrowTerminal) {
