@@ -25,7 +25,7 @@ Answer<dto::Budget> ask(Context& context) {
 /// Not a quantity to add: it is in managed and external already.
 void row_of_gpu(Table& table, const dto::Budget& budget) {
   std::string how = "of managed and external: what processes hold on the GPU, by NVML";
-  if (budget.gpu_age_s > 5) how += fmt::format(", {} s ago", budget.gpu_age_s);
+  if (budget.gpu_age_s > 5) how += fmt::format(", {} s ago", *budget.gpu_age_s);
   if (!budget.gpu_bytes && budget.gpu_estimate_bytes) {
     how = fmt::format("about {} by what /proc/meminfo leaves out", format_bytes(*budget.gpu_estimate_bytes));
   }

@@ -101,12 +101,15 @@ int run(const ServeCommand& /*command*/, Context& context) {
 }
 
 int run(const HelpCommand& command, Context& context) {
+  // A pipe has no width: its reader may be a pager, or a page of documentation.
+  constexpr std::size_t kUsualWidth = 80;
+  const auto width = context.console.width == 0 ? kUsualWidth : context.console.width;
   std::istringstream lines{command.text};
   bool after_blank = false;
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() && after_blank) continue;
     after_blank = line.empty();
-    if (context.console.width == 0 || width_of(line) <= context.console.width) {
+    if (width_of(line) <= width) {
       context.console.out << line << '\n';
       continue;
     }
@@ -115,7 +118,7 @@ int run(const HelpCommand& command, Context& context) {
     const auto gap = line.find("  ", first);
     const auto text = gap == std::string::npos ? first : line.find_first_not_of(' ', gap);
     const std::string_view view{line};
-    context.console.out << wrap_beside(view.substr(0, text), view.substr(text), context.console.width);
+    context.console.out << wrap_beside(view.substr(0, text), view.substr(text), width);
   }
   return kExitOk;
 }

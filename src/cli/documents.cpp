@@ -13,6 +13,11 @@ std::string to_json(const T& document) {
   if constexpr (std::is_same_v<T, dto::Problem>) {
     // What an HTTP answer had: RFC 9457 knows no null there.
     if (!document.status) value.as_object().stable_erase("status");
+  } else if constexpr (std::is_same_v<T, std::vector<dto::FitOfModel>>) {
+    for (std::size_t i = 0; i < document.size(); ++i) {
+      const auto& error = document[i].error;
+      if (error && !error->status) value.at(i).at("error").as_object().stable_erase("status");
+    }
   }
   return json::bj::serialize(value);
 }
@@ -32,7 +37,7 @@ template std::string to_json(const dto::Deployment&);
 template std::string to_json(const std::vector<dto::Deployment>&);
 template std::string to_json(const dto::Event&);
 template std::string to_json(const dto::Fit&);
-template std::string to_json(const std::vector<dto::Fit>&);
+template std::string to_json(const std::vector<dto::FitOfModel>&);
 template std::string to_json(const dto::Models&);
 template std::string to_json(const dto::Operation&);
 template std::string to_json(const dto::Plans&);
@@ -47,6 +52,7 @@ template Result<dto::Deployment> from_json(std::string_view);
 template Result<std::vector<dto::Deployment>> from_json(std::string_view);
 template Result<dto::Event> from_json(std::string_view);
 template Result<dto::Fit> from_json(std::string_view);
+template Result<std::vector<dto::FitOfModel>> from_json(std::string_view);
 template Result<dto::Models> from_json(std::string_view);
 template Result<dto::Operation> from_json(std::string_view);
 template Result<dto::Plans> from_json(std::string_view);

@@ -110,7 +110,7 @@ void print_one(Console& console, const dto::Fit& fit) {
   out << '\n' << table.render(console.width) << '\n';
   out << wrap(printable(confidence_text(fit.confidence)), console.width);
   if (!fit.missing_fields.empty()) {
-    out << wrap(printable(fmt::format("missing in the model's files: {}", fmt::join(fit.missing_fields, ", "))),
+    out << wrap(printable(fmt::format("not certain from the model's files: {}", fmt::join(fit.missing_fields, ", "))),
                 console.width);
   }
   for (const auto& contradiction : fit.contradictions) {
@@ -152,6 +152,22 @@ void print_several(Console& console, const std::vector<std::string>& models,
                                   : fmt::format("each on its own, of {} free\n", format_bytes(*free)));
 }
 
+/// A script gets every model too, each with its answer or with what is wrong.
+std::vector<dto::FitOfModel> entries(const std::vector<std::string>& models,
+                                     const std::vector<Answer<dto::Fit>>& answers) {
+  std::vector<dto::FitOfModel> entries;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    dto::FitOfModel entry{.model = models[i], .fit = {}, .error = {}};
+    if (answers[i]) {
+      entry.fit = *answers[i];
+    } else {
+      entry.error = answers[i].error();
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 }  // namespace
 
 int run(const FitCommand& command, Context& context) {
@@ -160,7 +176,7 @@ int run(const FitCommand& command, Context& context) {
   Oracle oracle{context, command, *given};
   const bool one = command.models.size() == 1;
   std::vector<Answer<dto::Fit>> answers;
-  std::vector<dto::Fit> documents;
+  bool all_fit = true;
   int exit_code = kExitOk;
   for (const auto& model : command.models) {
     auto request = command.request;
@@ -168,20 +184,21 @@ int run(const FitCommand& command, Context& context) {
     request = with_whole_paths(std::move(request));
     answers.push_back(oracle.ask(request));
     if (const auto& answer = answers.back()) {
-      documents.push_back(*answer);
+      all_fit = all_fit && fits(*answer);
     } else {
-      // A script gets one document, the problem; a person gets the other models' answers as well.
-      if (one || context.json) return report(context, answer.error());
+      if (one) return report(context, answer.error());
       exit_code = exit_code_of(answer.error());
     }
   }
-  if (context.json) {
-    one ? print_json(context, documents.front()) : print_json(context, documents);
+  if (one) {
+    context.json ? print_json(context, *answers.front()) : print_one(context.console, *answers.front());
+  } else if (context.json) {
+    print_json(context, entries(command.models, answers));
   } else {
-    one ? print_one(context.console, documents.front()) : print_several(context.console, command.models, answers);
+    print_several(context.console, command.models, answers);
   }
   if (exit_code != kExitOk) return exit_code;
-  return std::ranges::all_of(documents, fits) ? kExitOk : kExitDoesNotFit;
+  return all_fit ? kExitOk : kExitDoesNotFit;
 }
 
 }  // namespace dgxmm::cli

@@ -19,7 +19,8 @@ dto::Budget budget_view(service::Service& service, const service::HostSnapshot& 
   view.host_class_evidence = snapshot.gpu.evidence;
   view.gpu_bytes = snapshot.gpu.held_by_all();
   view.gpu_estimate_bytes = snapshot.gpu_estimate;
-  view.gpu_age_s = snapshot.gpu.age.count() / 1000;
+  // Where no GPU shares the memory nobody was asked.
+  if (snapshot.gpu.host_class != host::HostClass::none) view.gpu_age_s = snapshot.gpu.age.count() / 1000;
   for (const auto& entry : snapshot.deployments) {
     const auto* deployment = service.table.find(entry.id);
     dto::BudgetDeployment row{.id = entry.id,

@@ -106,7 +106,7 @@ struct BudgetDeployment {
 /// Every quantity of B1–B7.
 struct Budget {
   std::int64_t revision = 0;
-  std::string time;
+  std::optional<std::string> time;  ///< null for a host that is only described
   Bytes mem_total_bytes, mem_available_bytes;
   Bytes safety_margin_bytes, os_reserve_bytes;
   Bytes usable_bytes, committed_bytes, used_bytes;
@@ -117,7 +117,7 @@ struct Budget {
   std::string host_class_evidence;
   std::optional<Bytes> gpu_bytes;           ///< of all processes, by NVML; a part of managed and external
   std::optional<Bytes> gpu_estimate_bytes;  ///< the same by what /proc/meminfo leaves out
-  std::int64_t gpu_age_s = 0;               ///< of what NVML said
+  std::optional<std::int64_t> gpu_age_s;    ///< of what NVML said; null when it was not asked
   std::vector<BudgetDeployment> deployments;
   std::vector<std::string> warnings;
 };
@@ -350,6 +350,13 @@ struct Problem {
   std::string where;
   std::optional<Plans> plans;      ///< 409 does_not_fit
   std::optional<Failure> failure;  ///< an engine that died, with its last lines
+};
+
+/// One of several models in an answer of `dgxmm fit --json`: either member is there.
+struct FitOfModel {
+  std::string model;  ///< as it was asked for
+  std::optional<Fit> fit;
+  std::optional<Problem> error;
 };
 
 /// PATCH /deployments/{id}: only what is given changes.

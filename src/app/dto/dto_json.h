@@ -65,6 +65,7 @@ BOOST_DESCRIBE_STRUCT(OomFloor, (), (model, fingerprint, configuration, killed_b
 BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors))
 BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api))
 BOOST_DESCRIBE_STRUCT(Problem, (), (type, title, status, detail, code, hint, where, plans, failure))
+BOOST_DESCRIBE_STRUCT(FitOfModel, (), (model, fit, error))
 BOOST_DESCRIBE_STRUCT(DeploymentChange, (), (priority, pinned, labels))
 
 }  // namespace dgxmm::dto

@@ -1,5 +1,6 @@
 #include "app/service/catalog.h"
 
+#include "base/counted.h"
 #include "base/log.h"
 
 #include <fmt/format.h>
@@ -35,10 +36,6 @@ std::map<std::string, model::CatalogEntry> essence(const ports::Catalog& catalog
     entries.emplace(std::move(path), std::move(entry));
   }
   return entries;
-}
-
-std::string counted(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -121,8 +118,8 @@ void Catalog::take(ports::Catalog found, const ports::FolderWatch::Coverage& cov
   const auto unusable = static_cast<std::size_t>(
       std::ranges::count_if(new_entries, [](const auto& entry) { return !entry.second.problem.empty(); }));
   events_.publish("catalog.changed", std::nullopt,
-                  fmt::format("the catalog has {}: {} new, {} gone, {} unusable", counted(new_entries.size(), "model"),
-                              added, removed, unusable),
+                  fmt::format("the catalog has {}: {} new, {} gone, {} unusable",
+                              counted(std::ssize(new_entries), "model"), added, removed, unusable),
                   {{"models", fmt::to_string(new_entries.size())},
                    {"added", fmt::to_string(added)},
                    {"removed", fmt::to_string(removed)},

@@ -14,8 +14,6 @@
 namespace dgxmm::engine {
 namespace {
 
-/// Both engines count tokens in 32 bits; half of that leaves room for their padding.
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 /// llama.cpp pads a context to a multiple of this (src/llama-context.cpp).
 constexpr std::int64_t kLeastContext = 256;
 
@@ -97,13 +95,14 @@ struct Number {
   std::string_view field;
   std::int64_t value = 0;
   std::int64_t least = 1;
-  std::int64_t most = kMostTokens;
+  std::int64_t most = model::kMostContext;
 };
 
 Result<void> check_ranges(std::span<const Number> numbers) {
   for (const auto& [field, value, least, most] : numbers) {
     if (value >= least && value <= most) continue;
-    return bad_field(field, fmt::format("must be between {} and {}, not {}", least, most, value));
+    return bad_field(field, fmt::format("must be between {} and {}, not {}", least, most, value),
+                     least == most ? "leave it out" : fmt::format("give a number from {} to {}", least, most));
   }
   return {};
 }
@@ -137,7 +136,8 @@ Result<T> parse_word(std::string_view field, std::string_view text, Words<T> wor
     if (word == text) return value;
     allowed += (allowed.empty() ? "" : ", ") + std::string{word};
   }
-  return bad_field(field, fmt::format("expected one of {}, not '{}'", allowed, printable(text.substr(0, 64))));
+  return bad_field(field, fmt::format("expected one of {}, not '{}'", allowed, printable(text.substr(0, 64))),
+                   "give one of these words, or leave it out");
 }
 
 template <class T>
@@ -202,7 +202,8 @@ constexpr std::int64_t kMostDraftedTokens = 64;
 template <std::size_t N>
 Result<void> check_one_of(std::string_view field, std::int64_t value, const std::array<std::int64_t, N>& values) {
   if (std::ranges::find(values, value) != values.end()) return {};
-  return bad_field(field, fmt::format("must be one of {}, not {}", fmt::join(values, ", "), value));
+  return bad_field(field, fmt::format("must be one of {}, not {}", fmt::join(values, ", "), value),
+                   "take the smallest that is enough");
 }
 
 /// --quantization of a checkpoint in 16 bit: what vLLM does while it loads (vllm/config/quantization.py, 017e9f44).
@@ -220,8 +221,9 @@ Result<void> check_method(std::string_view method) {
   if (spec_method_named(method) != nullptr) return {};
   std::vector<std::string_view> names;
   for (const auto& known : kSpecMethods) names.push_back(known.name);
-  return bad_field("spec_method", fmt::format("expected one of {}, not '{}'", fmt::join(names, ", "),
-                                              printable(method.substr(0, 64))));
+  return bad_field("spec_method",
+                   fmt::format("expected one of {}, not '{}'", fmt::join(names, ", "), printable(method.substr(0, 64))),
+                   "give one of these words, or leave it out");
 }
 
 Result<void> check_words(const VllmConfig& config) {
@@ -259,7 +261,8 @@ Result<void> check_vllm(const VllmConfig& config, UsedNames names) {
   if (auto known = check_words(config); !known) return known;
   if (config.max_num_batched_tokens < config.max_num_seqs) {
     return bad_field("max_num_batched_tokens",
-                     fmt::format("must be at least max_num_seqs, which is {}", config.max_num_seqs));
+                     fmt::format("must be at least max_num_seqs, which is {}", config.max_num_seqs),
+                     "a step holds a token of each sequence: raise it, or lower max_num_seqs");
   }
 
   // Spellings of --kv-cache-dtype (vllm/config/cache.py, 017e9f44).
@@ -294,7 +297,8 @@ Result<void> resolve_speculation(const DeployRequest& request, LlamaCppConfig& c
   if (!spec_type) return fail(spec_type.error());
   config.spec_type = *spec_type;
   config.draft_model = request.draft_model.value_or("");
-  if (request.draft_model && config.draft_model.empty()) return bad_field("draft_model", "is empty");
+  if (request.draft_model && config.draft_model.empty())
+    return bad_field("draft_model", "is empty", "name a model or a path, or leave it out");
   if (*spec_type == SpecType::draft_simple && config.draft_model.empty()) {
     return bad_field("spec_type", "draft-simple needs a draft model", "name one with draft_model");
   }
@@ -363,11 +367,13 @@ Result<EngineConfig> resolve_llamacpp(const DeployRequest& request, const model:
 Result<void> resolve_speculation(const DeployRequest& request, const model::ModelDescription& model,
                                  VllmConfig& config) {
   config.draft_model = request.draft_model.value_or("");
-  if (request.draft_model && config.draft_model.empty()) return bad_field("draft_model", "is empty");
+  if (request.draft_model && config.draft_model.empty())
+    return bad_field("draft_model", "is empty", "name a model or a path, or leave it out");
   config.spec_method = request.spec_method.value_or(request.draft_model ? "draft_model" : "");
   if (config.spec_method.empty()) {
     if (!request.num_speculative_tokens) return {};
-    return bad_field("num_speculative_tokens", "needs spec_method, which says how they are drafted");
+    return bad_field("num_speculative_tokens", "needs spec_method, which says how they are drafted",
+                     "give spec_method too, or leave it out");
   }
   if (auto known = check_method(config.spec_method); !known) return known;
   const bool needs_model = spec_method_named(config.spec_method)->has_model;
@@ -386,12 +392,14 @@ Result<void> resolve_speculation(const DeployRequest& request, const model::Mode
                      "draft with a draft_model, or with ngram");
   }
   if (!request.num_speculative_tokens && !own_layers) {
-    return bad_field("num_speculative_tokens", fmt::format("is needed for spec_method {}", config.spec_method));
+    return bad_field("num_speculative_tokens", fmt::format("is needed for spec_method {}", config.spec_method),
+                     fmt::format("give a number from 1 to {}", kMostDraftedTokens));
   }
   config.num_speculative_tokens = request.num_speculative_tokens.value_or(layers);
   if (own_layers && config.num_speculative_tokens > layers && config.num_speculative_tokens % layers != 0) {
     return bad_field("num_speculative_tokens",
-                     fmt::format("must be a multiple of {}, the model's layers for multi-token prediction", layers));
+                     fmt::format("must be a multiple of {}, the model's layers for multi-token prediction", layers),
+                     fmt::format("give {}, or leave it out", layers));
   }
   return {};
 }
@@ -404,7 +412,8 @@ Result<void> resolve_lora(const DeployRequest& request, VllmConfig& config) {
     return {};
   }
   if (!request.max_loras && !request.max_lora_rank) return {};
-  return bad_field(request.max_loras ? "max_loras" : "max_lora_rank", "needs enable_lora");
+  return bad_field(request.max_loras ? "max_loras" : "max_lora_rank", "needs enable_lora",
+                   "give enable_lora too, or leave it out");
 }
 
 /// For a model that takes text only these settings say nothing.
@@ -455,10 +464,11 @@ Result<void> check_common(const DeployRequest& request) {
   constexpr std::size_t kLongestName = 256;
   const auto& name = *request.served_name;
   if (name.empty() || name.size() > kLongestName || printable(name) != name) {
-    return bad_field("served_name", fmt::format("must be printable text of 1 to {} bytes", kLongestName));
+    return bad_field("served_name", fmt::format("must be printable text of 1 to {} bytes", kLongestName),
+                     "give a shorter name of letters, digits, - and _");
   }
   if (name.find(',') != std::string::npos) {  // --alias takes a list
-    return bad_field("served_name", "must not hold a comma");
+    return bad_field("served_name", "must not hold a comma", "take another sign for it");
   }
   return {};
 }

@@ -1,5 +1,6 @@
 #include "core/memory/estimate.h"
 
+#include "base/counted.h"
 #include "core/memory/assemble.h"
 
 #include <fmt/format.h>
@@ -66,16 +67,15 @@ std::string describe_attention(const model::ModelDescription& model) {
     return layer.attention->n_head_kv == first.n_head_kv && layer.attention->key_length == first.key_length &&
            layer.attention->value_length == first.value_length;
   });
-  if (!uniform) return fmt::format("{} layers with heads of their own", model.layers.size());
+  if (!uniform) return counted(std::ssize(model.layers), "layer") + " with heads of their own";
   const auto width = first.key_length == first.value_length
                          ? fmt::format("{}", first.key_length)
                          : fmt::format("({} + {})", first.key_length, first.value_length);
-  return fmt::format("{} layers x {} KV heads x {}", model.layers.size(), first.n_head_kv, width);
+  return fmt::format("{} x {} x {}", counted(std::ssize(model.layers), "layer"), counted(first.n_head_kv, "KV head"),
+                     width);
 }
 
-std::string describe_files(const model::ModelDescription& model) {
-  return model.files.size() == 1 ? "1 file" : fmt::format("{} files", model.files.size());
-}
+std::string describe_files(const model::ModelDescription& model) { return counted(std::ssize(model.files), "file"); }
 
 Result<Estimate> estimate(const model::ModelDescription& model, const engine::EngineConfig& config,
                           const EstimateSettings& settings, Placement placement, const model::Companions& companions) {

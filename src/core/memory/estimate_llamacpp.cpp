@@ -1,3 +1,4 @@
+#include "base/counted.h"
 #include "core/engine/request.h"
 #include "core/memory/assemble.h"
 #include "core/memory/estimate.h"
@@ -133,8 +134,8 @@ std::string describe_caches(const model::ModelDescription& model, const std::vec
   if (is_plain(model)) return describe_attention(model);
   std::string text;
   for (const auto& cache : caches) {
-    text += fmt::format("{}{} layers{} x {} cells", text.empty() ? "" : " + ", cache.layers, name_of(cache.kind),
-                        cache.cells);
+    text += fmt::format("{}{}{} x {} cells", text.empty() ? "" : " + ", counted(cache.layers, "layer"),
+                        name_of(cache.kind), cache.cells);
   }
   return text;
 }
@@ -173,7 +174,8 @@ Part context_state(const Load& load) {
   });
   Part part{.size = load.state,
             .source = Source::formula,
-            .detail = fmt::format("{} recurrent layers, f32, {} slots", layers, load.context.sequences)};
+            .detail = fmt::format("{}, f32, {}", counted(layers, "recurrent layer"),
+                                  counted(load.context.sequences, "slot"))};
   if (const auto older = load.context.rollback_states; older > 0 && llamacpp::rolls_back(*load.model)) {
     part.detail += fmt::format(" x {} to take drafts back", 1 + older);
   }

@@ -1,3 +1,4 @@
+#include "base/counted.h"
 #include "core/memory/assemble.h"
 #include "core/memory/estimate.h"
 #include "core/memory/limits.h"
@@ -125,8 +126,8 @@ Part state_part(const vllm::CachePlan& plan, const Pool& pool) {
   const auto group = std::ranges::find(plan.groups, vllm::CacheKind::state, &vllm::CacheGroup::kind);
   part.detail = group == plan.groups.end()
                     ? "none: no layer keeps a state"
-                    : fmt::format("{} pages of the pool; each sequence holds {} in every group of layers with a state",
-                                  pool.state_blocks, group->state_pages);
+                    : fmt::format("{} of the pool; each sequence holds {} in every group of layers with a state",
+                                  counted(pool.state_blocks, "page"), group->state_pages);
   return part;
 }
 

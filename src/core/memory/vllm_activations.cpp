@@ -2,6 +2,7 @@
 // (2026-08-17).
 #include "core/memory/vllm_activations.h"
 
+#include "base/counted.h"
 #include "core/memory/rounding.h"
 #include "core/memory/vllm_weights.h"
 
@@ -165,11 +166,11 @@ Part activations(const model::ModelDescription& model, const model::ModelDescrip
   const auto null_block =
       plan.groups.empty() ? std::string{}
                           : fmt::format("; a block that is never handed out: {}", format_bytes(plan.bytes_per_block));
-  const auto encoding =
-      encoder.items == 0 ? std::string{}
-                         : fmt::format("; encoder for {} patches of {}: {}, and their {} tokens: {}", encoder.patches,
-                                       encoder.items == 1 ? "1 item" : fmt::format("{} items", encoder.items),
-                                       format_bytes(encoder.size), plan.encoder_tokens, format_bytes(encoder.cache));
+  const auto encoding = encoder.items == 0
+                            ? std::string{}
+                            : fmt::format("; encoder for {} patches of {}: {}, and their {} tokens: {}",
+                                          encoder.patches, counted(encoder.items, "item"), format_bytes(encoder.size),
+                                          plan.encoder_tokens, format_bytes(encoder.cache));
   const Bytes most = std::max({layer, sampler + stream, encoder.size}) + encoder.cache;
   return {.size = scale_up(most, 120, 100) + workspace + buffers + plan.bytes_per_block,
           .source = Source::formula,

@@ -154,7 +154,7 @@ std::optional<AttentionKeys> read_attention_keys(HyperParameters& read, LayerCou
 void read_layers(HyperParameters& read, ModelDescription& model) {
   const auto layers = count_layers(read);
   model.embedding_length = read.required("embedding_length", kMaxGgufLength);
-  model.training_context = read.required("context_length", kMaxGgufContext);
+  model.training_context = read.required("context_length", kMostContext);
   model.layer_embedding_length = read.optional("embedding_length_per_layer_input", kMaxGgufLength).value_or(0);
   if (read.error()) return;
   const auto keys = read_attention_keys(read, *layers, model);

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kMaxGgufExperts = 1024;
 inline constexpr std::int64_t kMaxGgufHeads = 65'536;
 inline constexpr std::int64_t kMaxGgufLength = 1 << 20;
 inline constexpr std::int64_t kMaxGgufKernel = 4096;
-inline constexpr std::int64_t kMaxGgufContext = std::int64_t{1} << 31;
+inline constexpr std::int64_t kMaxGgufWindow = std::int64_t{1} << 31;
 inline constexpr std::int64_t kMaxGgufVocabulary = 1 << 24;
 
 /// One number a layer, of the trunk and then of the multi-token-prediction layers.

@@ -69,7 +69,7 @@ constexpr std::string_view kPattern = "attention.sliding_window_pattern";
 
 /// The window, or 0 when there is none.
 std::int64_t read_window(HyperParameters& read, const Architecture& architecture, ModelDescription& model) {
-  const auto value = read.optional(kWindow, kMaxGgufContext);
+  const auto value = read.optional(kWindow, kMaxGgufWindow);
   if (!value) {
     if (architecture.absent == Absent::a_default) return architecture.window;
     // Full layers are the upper bound of what a window may turn out to be.

@@ -1,17 +1,28 @@
 // Attention of config.json models: heads, windows, latents, indexers and shared caches.
+#include "base/counted.h"
+#include "base/masking.h"
 #include "core/model/hf_layers.h"
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
+#include <system_error>
 #include <utility>
 
 namespace dgxmm::model {
 namespace {
 
 namespace bj = boost::json;
+
+void refuse_length(HfReader& read, std::string_view key, std::size_t length, std::int64_t layers) {
+  read.refuse("bad_model_file",
+              fmt::format("{} has {}, but there are {}", read.name_of(key),
+                          counted(static_cast<std::int64_t>(length), "element"), counted(layers, "layer")));
+}
 
 /// KV heads of every layer (get_total_num_kv_heads). Absent means as many as there are heads: vLLM's own rule, not a
 /// missing field.
@@ -23,8 +34,7 @@ std::vector<std::int64_t> kv_heads(HfReader& read, HfFamily family, const HfDime
   if (list != nullptr && list->is_array()) {
     auto heads = read.numbers("num_key_value_heads", kMaxHfCount).value_or(std::vector<std::int64_t>{});
     if (!read.error() && heads.size() != static_cast<std::size_t>(d.layers)) {
-      read.refuse("bad_model_file", fmt::format("{} has {} elements, but there are {} layers",
-                                                read.name_of("num_key_value_heads"), heads.size(), d.layers));
+      refuse_length(read, "num_key_value_heads", heads.size(), d.layers);
     }
     return heads;
   }
@@ -91,9 +101,21 @@ struct Latent {
   std::int64_t value_length = 0;
 };
 
-std::optional<Latent> read_latent(HfReader& read, HfFamily family) {
-  const bool known = family == HfFamily::latent || family == HfFamily::kimi_linear;
-  if (!known || !read.is_set("kv_lora_rank")) return std::nullopt;
+/// MLA by family, or of an architecture that is not known by the fields that only MLA has.
+bool has_latents(const HfReader& read, HfFamily family) {
+  switch (family) {
+    case HfFamily::latent:
+    case HfFamily::longcat:
+    case HfFamily::dots3_note:
+    case HfFamily::kimi_linear:
+    case HfFamily::bailing_linear:
+    case HfFamily::bailing_kda: return read.is_set("kv_lora_rank");
+    case HfFamily::unknown: return read.is_set("kv_lora_rank") && read.is_set("qk_rope_head_dim");
+    default: return false;
+  }
+}
+
+Latent read_latent(HfReader& read) {
   const auto rope = read.dimension({"qk_rope_head_dim"}, kMaxHfLength);
   return Latent{.rank = read.dimension({"kv_lora_rank"}, kMaxHfLength),
                 .rope = rope,
@@ -112,6 +134,18 @@ Attention latent_attention(const Latent& latent, std::int64_t heads) {
           .mla_key_length = latent.key_length,
           .mla_value_length = latent.value_length,
           .keeps_values = false};
+}
+
+/// Of dots3_note, layers with a window have latents of their own, and the rows of the others are padded to as much
+/// (Dots3NotePaddedMLAAttention, vllm/models/dots3_note/nvidia/model.py, 0.28).
+std::optional<Attention> windowed_latents(HfReader& read, HfFamily family, const HfDimensions& d) {
+  if (family != HfFamily::dots3_note || !read.is_set("swa_kv_lora_rank")) return std::nullopt;
+  const auto rope = read.dimension({"swa_qk_rope_head_dim"}, kMaxHfLength);
+  return latent_attention({.rank = read.dimension({"swa_kv_lora_rank"}, kMaxHfLength),
+                           .rope = rope,
+                           .key_length = read.dimension({"swa_qk_nope_head_dim"}, kMaxHfLength) + rope,
+                           .value_length = read.dimension({"swa_v_head_dim"}, kMaxHfLength)},
+                          read.number({"swa_num_attention_heads"}, kMaxHfCount).value_or(d.heads));
 }
 
 /// Which layers of sparse MLA have an indexer of their own; the others use that of an earlier one (deepseek_v2.py).
@@ -146,7 +180,8 @@ std::vector<bool> indexed_layers(HfReader& read, std::int64_t layers) {
 /// The length of the index key of every layer, 0 for those without.
 std::vector<std::int64_t> index_lengths(HfReader& read, HfFamily family, std::int64_t layers) {
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(layers), 0);
-  if (family == HfFamily::latent && read.is_set("index_head_dim")) {
+  const bool sparse = family == HfFamily::latent || family == HfFamily::dots3_note;
+  if (sparse && read.is_set("index_head_dim")) {
     const auto length = read.dimension({"index_head_dim"}, kMaxHfLength);
     const auto indexed = indexed_layers(read, layers);
     for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = indexed[i] ? length : 0;
@@ -156,24 +191,39 @@ std::vector<std::int64_t> index_lengths(HfReader& read, HfFamily family, std::in
     if (config == nullptr) return lengths;
     auto inner = read.inside("sparse_attention_config", *config);
     const auto length = inner.dimension({"sparse_index_dim"}, kMaxHfLength);
-    const auto sparse = inner.numbers("sparse_attention_freq", 1);
-    if (sparse && sparse->size() != lengths.size()) {
-      inner.refuse("bad_model_file", fmt::format("{} has {} elements, but there are {} layers",
-                                                 inner.name_of("sparse_attention_freq"), sparse->size(), layers));
+    const auto frequency = inner.numbers("sparse_attention_freq", 1);
+    if (frequency && frequency->size() != lengths.size()) {
+      refuse_length(inner, "sparse_attention_freq", frequency->size(), layers);
     }
     read.adopt(inner);
     if (read.error()) return lengths;
-    for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = !sparse || (*sparse)[i] != 0 ? length : 0;
+    for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = !frequency || (*frequency)[i] != 0 ? length : 0;
   }
   return lengths;
 }
 
+/// DeepSeek V4 as transformers 5 saves it: a word for each layer, and what the words mean.
+std::vector<std::int64_t> compression_by_words(HfReader& read) {
+  std::vector<std::int64_t> ratios;
+  const auto words = read.texts("layer_types").value_or(std::vector<std::string>{});
+  const auto* rates = read.object("compress_rates");
+  if (read.error() || rates == nullptr) return ratios;
+  auto inner = read.inside("compress_rates", *rates);
+  for (const auto& word : words) {
+    ratios.push_back(word == "sliding_attention" ? 0 : inner.dimension({word}, kMaxHfLength));
+  }
+  read.adopt(inner);
+  return ratios;
+}
+
 /// DeepSeek V4: how many older tokens become one, by layer; MTP layers may follow.
 std::vector<std::int64_t> compression(HfReader& read, std::int64_t layers) {
+  if (read.find("compress_ratios") == nullptr && read.find("compress_rates") != nullptr) {
+    return compression_by_words(read);
+  }
   auto ratios = read.numbers("compress_ratios", kMaxHfLength).value_or(std::vector<std::int64_t>{});
   if (!read.error() && ratios.size() < static_cast<std::size_t>(layers)) {
-    read.refuse("bad_model_file", fmt::format("{} has {} elements, but there are {} layers",
-                                              read.name_of("compress_ratios"), ratios.size(), layers));
+    refuse_length(read, "compress_ratios", ratios.size(), layers);
   }
   return ratios;
 }
@@ -190,7 +240,8 @@ std::optional<Attention> other_heads(HfReader& read, HfFamily family, const HfDi
     }
     return Attention{.n_head = d.heads, .n_head_kv = heads, .key_length = size, .value_length = size};
   }
-  if (family == HfFamily::mimo_v2) {
+  const bool by_fields = family == HfFamily::unknown && read.is_set("swa_num_key_value_heads");
+  if (family == HfFamily::mimo_v2 || by_fields) {
     const auto key = read.number({"swa_head_dim"}, kMaxHfLength).value_or(d.head_dim);
     const auto heads = read.number({"swa_num_attention_heads"}, kMaxHfCount).value_or(d.heads);
     const auto kv = read.number({"swa_num_key_value_heads"}, kMaxHfCount).value_or(d.kv_heads.front());
@@ -213,12 +264,67 @@ std::int64_t read_window(HfReader& read, HfFamily family, const std::vector<HfMi
   const auto first = std::ranges::find(mixes, kind);
   if (first == mixes.end()) return 0;
   constexpr std::int64_t kGemma3 = 4096;  // Gemma3TextConfig
-  const auto window = read.number({key}, INT64_MAX).value_or(family == HfFamily::gemma3 ? kGemma3 : 0);
+  const auto window =
+      read.number({key, "sliding_window_size"}, INT64_MAX).value_or(family == HfFamily::gemma3 ? kGemma3 : 0);
   if (window <= 0) {
     read.refuse("bad_model_file",
                 fmt::format("layer {} has a window, but {} is missing", first - mixes.begin(), read.name_of(key)));
   }
-  return std::min(window, kMaxHfContext);
+  return std::min(window, kMostContext);
+}
+
+/// What `per_layer_config` of transformers 5.15 and newer changes in one layer (get_per_layer_hf_configs).
+void apply_layer_config(HfReader& read, const bj::object& changes, Attention& a, std::vector<std::string>& missing) {
+  a.n_head = read.number({"num_attention_heads"}, kMaxHfCount).value_or(a.n_head);
+  if (a.kind == AttentionKind::mla) {
+    Latent latent{.rank = read.number({"kv_lora_rank"}, kMaxHfLength).value_or(a.kv_lora_rank.value_or(0)),
+                  .rope = read.number({"qk_rope_head_dim"}, kMaxHfLength).value_or(a.rope_length.value_or(0)),
+                  .key_length = {},
+                  .value_length = read.number({"v_head_dim"}, kMaxHfLength).value_or(a.mla_value_length.value_or(0))};
+    const auto nope = a.mla_key_length.value_or(0) - a.rope_length.value_or(0);
+    latent.key_length = read.number({"qk_nope_head_dim"}, kMaxHfLength).value_or(nope) + latent.rope;
+    const auto index = a.indexer_key_length;
+    a = latent_attention(latent, a.n_head);
+    a.indexer_key_length = index;
+  } else {
+    const auto size = read.number({"head_dim"}, kMaxHfLength);
+    a.n_head_kv = read.number({"num_key_value_heads"}, kMaxHfCount).value_or(a.n_head_kv);
+    a.key_length = size.value_or(a.key_length);
+    a.value_length = size.value_or(a.value_length);
+  }
+  if (!read.error() && (a.n_head <= 0 || a.n_head_kv <= 0 || a.key_length <= 0 || a.n_head % a.n_head_kv != 0)) {
+    read.malformed("num_key_value_heads", fmt::format("a divisor of {} heads, of more than 0 elements", a.n_head));
+  }
+  static constexpr auto kKnown =
+      std::to_array<std::string_view>({"num_attention_heads", "num_key_value_heads", "head_dim", "kv_lora_rank",
+                                       "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "intermediate_size"});
+  for (const auto& [key, value] : changes) {
+    if (std::ranges::find(kKnown, std::string_view{key}) != kKnown.end()) continue;
+    auto doubt = fmt::format("what {} in per_layer_config changes", printable(key));
+    if (std::ranges::find(missing, doubt) == missing.end()) missing.push_back(std::move(doubt));
+  }
+}
+
+/// Its keys are numbers of layers, such as "05".
+void apply_layer_configs(HfReader& read, std::vector<std::optional<Attention>>& attentions,
+                         std::vector<std::string>& missing) {
+  const auto* configs = read.object("per_layer_config");
+  if (configs == nullptr || read.error()) return;
+  auto all = read.inside("per_layer_config", *configs);
+  for (const auto& [key, value] : *configs) {
+    std::size_t layer = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
+    const auto* changes = value.if_object();
+    if (error != std::errc{} || end != key.data() + key.size() || layer >= attentions.size() || changes == nullptr) {
+      return read.malformed(fmt::format("per_layer_config.{}", printable(key)),
+                            fmt::format("an object for a layer up to {}", attentions.size() - 1));
+    }
+    if (!attentions[layer]) continue;
+    auto one = all.inside(key, *changes);
+    apply_layer_config(one, *changes, *attentions[layer], missing);
+    read.adopt(one);
+    if (read.error()) return;
+  }
 }
 
 }  // namespace
@@ -238,19 +344,26 @@ void read_heads(HfReader& read, HfFamily family, HfDimensions& d, std::vector<st
     d.head_dim = read.number({"head_dim", "hidden_size_per_head", "attention_head_dim", "kv_channels"}, kMaxHfLength)
                      .value_or(0);
     if (d.head_dim == 0) d.head_dim = d.hidden_size / d.heads;
+    if (family == HfFamily::minicpm3) {
+      d.head_dim =
+          read.dimension({"qk_nope_head_dim"}, kMaxHfLength) + read.dimension({"qk_rope_head_dim"}, kMaxHfLength);
+      d.kv_heads.assign(d.kv_heads.size(), d.heads);
+    }
   }
   if (read.error()) return;
   d.value_dim = d.head_dim;
   if (family == HfFamily::mimo_v2) d.value_dim = read.number({"v_head_dim"}, kMaxHfLength).value_or(d.head_dim);
   if (d.heads == 0) return read.malformed("num_attention_heads", "more than 0");
   // Latents have no heads of K and V; what the file says of them is not used.
-  if (family == HfFamily::latent || family == HfFamily::kimi_linear) return;
+  if (family == HfFamily::latent || has_latents(read, family)) return;
   check_heads(read, d);
 }
 
 std::vector<std::optional<Attention>> read_hf_attention(HfReader& read, HfFamily family, const HfDimensions& d,
-                                                        const std::vector<HfMix>& mixes) {
-  const auto latent = read_latent(read, family);
+                                                        const std::vector<HfMix>& mixes,
+                                                        std::vector<std::string>& missing) {
+  const auto latent = has_latents(read, family) ? std::optional{read_latent(read)} : std::nullopt;
+  const auto windowed = windowed_latents(read, family, d);
   const auto indices = index_lengths(read, family, d.layers);
   const auto other = other_heads(read, family, d);
   const auto other_mix = family == HfFamily::gemma4 ? HfMix::full : HfMix::window;
@@ -266,6 +379,7 @@ std::vector<std::optional<Attention>> read_hf_attention(HfReader& read, HfFamily
   const bool encoder = family == HfFamily::encoder ||
                        (bidirectional != nullptr && bidirectional->is_bool() && bidirectional->get_bool());
 
+  bool kept_whole = false;
   std::vector<std::optional<Attention>> attentions(static_cast<std::size_t>(d.layers));
   for (std::size_t i = 0; i < attentions.size() && !read.error(); ++i) {
     const auto mix = mixes[i];
@@ -274,8 +388,12 @@ std::vector<std::optional<Attention>> read_hf_attention(HfReader& read, HfFamily
     Attention attention{
         .n_head = d.heads, .n_head_kv = d.kv_heads[i], .key_length = d.head_dim, .value_length = d.value_dim};
     if (latent) attention = latent_attention(*latent, d.heads);
+    if (windowed && mix == HfMix::window) attention = *windowed;
+    if (windowed) attention.key_length = std::max(attention.key_length, windowed->key_length);
     if (other && mix == other_mix) attention = *other;
-    if (mix == HfMix::window) {
+    if (latent && mix == HfMix::window) {
+      kept_whole = true;  // as vLLM keeps latents beside windows of other layers
+    } else if (mix == HfMix::window) {
       attention.kind = AttentionKind::sliding_window;
       attention.window = window;
     } else if (mix == HfMix::chunked) {
@@ -293,6 +411,8 @@ std::vector<std::optional<Attention>> read_hf_attention(HfReader& read, HfFamily
     attention.gates_query = gated;
     attentions[i] = attention;
   }
+  if (kept_whole) missing.emplace_back("how few tokens latents with a window keep (counted as all)");
+  apply_layer_configs(read, attentions, missing);
   return attentions;
 }
 

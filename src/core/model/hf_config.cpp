@@ -12,18 +12,13 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace dgxmm::model {
 namespace {
 
 namespace bj = boost::json;
-
-// Keys that give layers another kind of attention; a plain architecture that has one is not what it says.
-constexpr auto kLayoutKeys = std::to_array<std::string_view>(
-    {"kv_lora_rank", "attention_chunk_size", "dual_chunk_attention_config", "num_kv_shared_layers", "block_configs",
-     "per_layer_config", "layers_block_type", "hybrid_override_pattern", "linear_attn_config",
-     "full_attention_interval", "compress_ratios"});
 
 constexpr std::int64_t kDefaultContext = 2048;  // vllm/config/model.py, _get_and_verify_max_len
 
@@ -42,17 +37,17 @@ std::string read_architecture(HfReader& read) {
   return std::string{*name};
 }
 
-/// Fields that make an architecture another than its name says, or for which no rule is known.
-void check_layout(HfReader& read, HfFamily family, std::string_view architecture) {
-  if (family == HfFamily::unknown) return refuse_unknown_layout(read, architecture);
-  const bool plain = family == HfFamily::plain || family == HfFamily::gpt2;
-  for (const auto key : kLayoutKeys) {
-    if (!read.is_set(key) || (!plain && key != "per_layer_config")) continue;
-    return read.refuse(
-        "model_not_supported",
-        fmt::format("architecture '{}' is not supported yet with {}", printable(architecture), read.name_of(key)),
-        "it can be used once dgxmm knows its layers");
+/// What is not known of the architecture, or of a field that a model of its kind does not have.
+void note_doubts(const HfReader& read, HfFamily family, HfConfig& config) {
+  auto& missing = config.missing_fields;
+  if (family == HfFamily::unknown) {
+    missing.push_back(fmt::format("architectures ({} is not known)", printable(config.architecture)));
+    if (read.is_set("sliding_window") && !read.is_set("layer_types")) missing.emplace_back("layer_types");
+  } else if (is_read_by_its_type(read, config.architecture)) {
+    missing.push_back(
+        fmt::format("architectures ({} is not known, and is read as its model_type)", printable(config.architecture)));
   }
+  std::ranges::move(find_layout_doubts(read, family), std::back_inserter(missing));
 }
 
 std::int64_t read_layers(HfReader& read, HfFamily family) {
@@ -88,7 +83,7 @@ double rope_factor(HfReader& read, HfFamily family, std::int64_t& context) {
     // is one that both start with.
     const auto* original = object->if_contains("original_max_position_embeddings");
     const auto* tokens = original == nullptr ? nullptr : original->if_int64();
-    if (stretches && tokens != nullptr && *tokens > 0 && *tokens <= kMaxHfContext) {
+    if (stretches && tokens != nullptr && *tokens > 0 && *tokens <= kMostContext) {
       context =
           static_cast<std::int64_t>(std::min(static_cast<double>(*tokens) * factor, static_cast<double>(context)));
     }
@@ -104,35 +99,40 @@ std::int64_t read_context(HfReader& read, HfFamily family, std::vector<std::stri
   constexpr std::int64_t kGemma3 = 131'072;  // Gemma3TextConfig
   std::optional<std::int64_t> least;
   for (const auto* key : kKeys) {
-    const auto tokens = read.number({key}, kMaxHfContext);
+    const auto tokens = read.number({key}, kMostContext);
     if (tokens && *tokens > 0) least = std::min(least.value_or(*tokens), *tokens);
   }
   if (!least) missing.emplace_back("max_position_embeddings");
   auto context = least.value_or(family == HfFamily::gemma3 ? kGemma3 : kDefaultContext);
   const auto factor = rope_factor(read, family, context);
-  return static_cast<std::int64_t>(std::min(static_cast<double>(context) * factor, static_cast<double>(kMaxHfContext)));
+  return static_cast<std::int64_t>(std::min(static_cast<double>(context) * factor, static_cast<double>(kMostContext)));
 }
 
 std::optional<Experts> read_experts(HfReader& read) {
   const auto count =
-      read.number({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, kMaxHfCount).value_or(0);
+      read.largest({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}, kMaxHfCount)
+          .value_or(0);
   if (count == 0) return std::nullopt;
-  const auto used = read.number(
-      {"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts", "moe_topk", "moe_k"},
-      kMaxHfCount);
+  const auto used = read.largest({"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "top_k_experts",
+                                  "moe_topk", "moe_top_k", "moe_k"},
+                                 kMaxHfCount);
   Experts experts{.count = count, .used_count = used ? *used : read.dimension({"num_experts_per_tok"}, kMaxHfCount)};
   if (experts.used_count > count) {
     read.refuse("bad_model_file", fmt::format("{} is {}, but there are {} experts", read.name_of("num_experts_per_tok"),
                                               experts.used_count, count));
   }
-  const auto length = read.number({"moe_intermediate_size", "expert_intermediate_size"}, kMaxHfLength);
-  experts.feed_forward_length = length ? *length : read.dimension({"intermediate_size"}, kMaxHfLength);
+  const auto length =
+      read.largest({"moe_intermediate_size", "expert_intermediate_size", "expert_ffn_hidden_size"}, kMaxHfLength);
+  const auto dense = length ? length : read.largest({"intermediate_size"}, kMaxHfLength);
+  experts.feed_forward_length = dense ? *dense : read.dimension({"intermediate_size"}, kMaxHfLength);
   const auto shared = read.number({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
                                    "shared_intermediate_size", "share_expert_dim"},
                                   kMaxHfLength);
   experts.shared_feed_forward_length =
       shared ? *shared
-             : read.number({"n_shared_experts", "num_shared_experts"}, kMaxHfCount).value_or(0) *
+             : read.largest({"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"},
+                            kMaxHfCount)
+                       .value_or(0) *
                    experts.feed_forward_length;
   return experts;
 }
@@ -157,8 +157,8 @@ std::int64_t widest_block(HfReader& read, std::int64_t hidden_size) {
 std::int64_t read_feed_forward(HfReader& read, HfFamily family, const HfConfig& config) {
   std::int64_t widest = 0;
   for (const auto* key : {"intermediate_size", "n_inner", "intermediate_size_mlp", "dense_intermediate_size",
-                          "ffn_hidden_size", "decoder_ffn_dim"}) {
-    widest = std::max(widest, read.number({key}, kMaxHfLength).value_or(0));
+                          "ffn_hidden_size", "decoder_ffn_dim", "ffn_dim"}) {
+    widest = std::max(widest, read.largest({key}, kMaxHfLength).value_or(0));
   }
   if (widest > 0 || config.experts || read.error()) return widest;
   switch (family) {
@@ -225,16 +225,17 @@ void read_quantization(HfReader& read, HfConfig& config) {
 void read_layers_of(HfReader& read, HfFamily family, HfConfig& config) {
   HfDimensions dimensions{.layers = read_layers(read, family), .hidden_size = config.hidden_size, .kv_heads = {}};
   if (read.error()) return;
-  const auto mixes = read_mixes(read, family, dimensions.layers);
+  const auto mixes = read_mixes(read, family, dimensions.layers, config.missing_fields);
   if (read.error()) return;
   const auto has = [&mixes](auto... wanted) {
     return std::ranges::any_of(mixes, [=](HfMix mix) { return ((mix == wanted) || ...); });
   };
   std::vector<std::optional<Attention>> attention(mixes.size());
-  if (has(HfMix::full, HfMix::window, HfMix::chunked, HfMix::both) || family == HfFamily::minimax_text) {
+  if (has(HfMix::full, HfMix::window, HfMix::chunked, HfMix::both) || family == HfFamily::minimax_text ||
+      family == HfFamily::bailing_linear || family == HfFamily::bailing_kda) {
     read_heads(read, family, dimensions, config.missing_fields);
     if (read.error()) return;
-    attention = read_hf_attention(read, family, dimensions, mixes);
+    attention = read_hf_attention(read, family, dimensions, mixes, config.missing_fields);
   }
   RecurrentState state;
   if (has(HfMix::state, HfMix::both)) state = read_hf_state(read, family, dimensions, config.missing_fields);
@@ -243,7 +244,7 @@ void read_layers_of(HfReader& read, HfFamily family, HfConfig& config) {
     Layer layer{.attention = attention[i], .feed_forward_length = feed_forward};
     if (mixes[i] == HfMix::state || mixes[i] == HfMix::both) layer.recurrent = state;
     if (family == HfFamily::whisper) layer.cross_attention = attention[i];
-    config.layers.push_back(layer);
+    config.layers.insert(config.layers.end(), static_cast<std::size_t>(config.attentions_per_layer), layer);
   }
 }
 
@@ -284,15 +285,7 @@ Result<HfConfig> read_hf_config(std::string_view file, const bj::object& documen
   config.architecture = read_architecture(read);
   if (read.error()) return fail(*read.error());
   const auto family = family_of(read, config.architecture);
-  check_layout(read, family, config.architecture);
-  if (family == HfFamily::unknown) {
-    config.missing_fields.push_back(fmt::format("architectures ({} is not known)", printable(config.architecture)));
-    if (read.is_set("sliding_window") && !read.is_set("layer_types")) config.missing_fields.emplace_back("layer_types");
-  } else if (is_read_by_its_type(read, config.architecture)) {
-    config.missing_fields.push_back(
-        fmt::format("architectures ({} is not known, and is read as its model_type)", printable(config.architecture)));
-  }
-
+  note_doubts(read, family, config);
   config.hidden_size = read.dimension({"hidden_size", "n_embd", "d_model"}, kMaxHfLength);
   config.vocabulary = family == HfFamily::gemma3 && read.find("vocab_size") == nullptr
                           ? 262'208  // Gemma3TextConfig
@@ -301,6 +294,7 @@ Result<HfConfig> read_hf_config(std::string_view file, const bj::object& documen
     config.missing_fields.emplace_back("vocab_size");
   config.layer_embedding_length = read.number({"hidden_size_per_layer_input"}, kMaxHfLength).value_or(0);
   config.hyper_connections = read.number({"hc_mult"}, kMaxHfCount).value_or(0);
+  config.attentions_per_layer = family == HfFamily::longcat ? 2 : 1;
   config.experts = read_experts(read);
   config.context = read_context(read, family, config.missing_fields);
   read_layers_of(read, family, config);

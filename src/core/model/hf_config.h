@@ -18,6 +18,7 @@ struct HfConfig {
   std::string architecture;  ///< the first of `architectures`
   std::vector<Layer> layers;
   std::vector<Layer> nextn_layers;
+  std::int64_t attentions_per_layer = 1;  ///< `layers` has an entry for each attention of a layer (LongCat Flash: 2)
   std::int64_t hidden_size = 0;
   std::int64_t layer_embedding_length = 0;  ///< Gemma 3n and 4
   std::int64_t hyper_connections = 0;       ///< DeepSeek V4
@@ -34,8 +35,9 @@ struct HfConfig {
 
 /// Reads config.json. `file` is used in messages only. A null is an absent value, as for transformers. Of a model that
 /// also sees or hears, the language model is read. Errors: `bad_model_file` with the JSON path, also for fields that
-/// contradict each other; `model_not_supported` when the layers are not certain. A dimension that is missing is an
-/// error, never a default, but for classes that leave their defaults out of the file: those are recorded.
+/// contradict each other; `model_not_supported` for letters of a pattern that are not known. A dimension that is
+/// missing is an error, never a default, but for classes that leave their defaults out of the file. Those, and what of
+/// the layers is not certain, are in `missing_fields`; what is not certain is read as what takes more.
 Result<HfConfig> parse_hf_config(std::string_view file, std::string_view text);
 
 /// Reads params.json, which Mistral's own format has instead of config.json (vLLM's --config-format mistral). Errors:

@@ -1,6 +1,7 @@
 // config.json beside the tensors that it describes.
 #include "core/model/hf_contradictions.h"
 
+#include "base/counted.h"
 #include "base/masking.h"
 #include "core/model/hf_tensor_names.h"
 
@@ -66,24 +67,25 @@ class Contradictions {
     for (const auto* tensor : tensors_) {
       if (const auto number = language_layer(tensor->name)) held.insert(*number);
     }
-    const auto layers = static_cast<std::int64_t>(config_.layers.size());
+    const auto per_layer = config_.attentions_per_layer;
+    const auto layers = static_cast<std::int64_t>(config_.layers.size()) / per_layer;
     if (held.empty()) {  // named in another way, or not there
       if (std::ssize(tensors_) < layers) {
-        found_.push_back(fmt::format("config.json says {} layers, its files hold {} tensors", layers, tensors_.size()));
+        found_.push_back(fmt::format("config.json says {}, its files hold {}", counted(layers, "layer"),
+                                     counted(std::ssize(tensors_), "tensor")));
       }
       return;
     }
     for (std::int64_t i = 0; i < layers; ++i) {
-      const auto& layer = config_.layers[static_cast<std::size_t>(i)];
+      const auto& layer = config_.layers[static_cast<std::size_t>(i * per_layer)];
       if ((!layer.attention && !layer.recurrent) || held.contains(i)) continue;
       const auto there = std::ranges::count_if(held, [layers](std::int64_t number) { return number < layers; });
-      return refuse(
-          fmt::format("config.json says {} layers, but its files hold tensors for {} of them: layer {} has none",
-                      layers, there, i));
+      return refuse(fmt::format("config.json says {}, but its files hold tensors for {} of them: layer {} has none",
+                                counted(layers, "layer"), there, i));
     }
     const auto most = *held.rbegin() + 1;
     if (most <= layers + static_cast<std::int64_t>(config_.nextn_layers.size())) return;
-    found_.push_back(fmt::format("config.json says {} layers, its files hold tensors for {}", layers, most));
+    found_.push_back(fmt::format("config.json says {}, its files hold tensors for {}", counted(layers, "layer"), most));
   }
 
   void compare_embedding() {
@@ -114,8 +116,9 @@ class Contradictions {
     for (const auto* tensor : tensors_) {
       if (!is_plain(*tensor) || attention_projection(tensor->name) != projection) continue;
       const auto number = language_layer(tensor->name);
-      if (!number || *number >= static_cast<std::int64_t>(config_.layers.size())) continue;
-      const auto& layer = config_.layers[static_cast<std::size_t>(*number)];
+      const auto at = number.value_or(0) * config_.attentions_per_layer;
+      if (!number || at >= static_cast<std::int64_t>(config_.layers.size())) continue;
+      const auto& layer = config_.layers[static_cast<std::size_t>(at)];
       // Only one of two things that go by the same names, and only heads that are projected one by one.
       if (!layer.attention || layer.recurrent || layer.attention->kind == AttentionKind::mla) continue;
       const auto& attention = *layer.attention;

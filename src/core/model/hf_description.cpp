@@ -32,7 +32,7 @@ std::string long_dtype(std::string_view dtype) {
 bool is_nextn(std::string_view name, const HfConfig& config) {
   if (is_named_nextn(name)) return true;
   const auto number = config.nextn_layers.empty() ? std::nullopt : language_layer(name);
-  return number && *number >= static_cast<std::int64_t>(config.layers.size());
+  return number && *number * config.attentions_per_layer >= static_cast<std::int64_t>(config.layers.size());
 }
 
 /// Layers that draft use the embedding and the output of the trunk; some files hold them once more.

@@ -26,10 +26,16 @@ enum class HfFamily : std::uint8_t {
   gpt_oss,         ///< every second layer has a window
   llama4,          ///< all but every fourth see the present chunk only
   latent,          ///< MLA, with or without an indexer
+  longcat,         ///< MLA, two of them in every layer
+  dots3_note,      ///< MLA, with an indexer or a window
+  minicpm3,        ///< projected as for MLA, but kept head by head
   deepseek_v4,     ///< a window, and older tokens compressed
   qwen3_next,      ///< gated delta net; state in the type of the model
   qwen3_5,         ///< gated delta net; the file says the type of the state
+  olmo_hybrid,     ///< gated delta net; state in the type of the model
   kimi_linear,     ///< KDA beside MLA
+  bailing_linear,  ///< lightning attention beside MLA
+  bailing_kda,     ///< KDA beside MLA, by the number of the layer
   mamba,           ///< Mamba 1, no attention
   mamba2,          ///< Mamba 2, no attention
   jamba,           ///< Mamba 1 with some attention
@@ -54,8 +60,13 @@ HfFamily family_of(const HfReader& read, std::string_view architecture);
 /// The name of the architecture is not known, and `family_of` went by `model_type`.
 bool is_read_by_its_type(const HfReader& read, std::string_view architecture);
 
-/// Refuses a model of an unknown architecture that has a key which hints at anything but plain attention.
-void refuse_unknown_layout(HfReader& read, std::string_view architecture);
+/// Keys that say that the layers may be something else than what they are read as, with the reason, for
+/// `HfConfig::missing_fields`.
+std::vector<std::string> find_layout_doubts(const HfReader& read, HfFamily family);
+
+/// By whose rules the state of a model of an unknown architecture can be read from the fields that it has; `unknown`
+/// when there are none.
+HfFamily state_by_fields(const HfReader& read);
 
 /// Sizes that the layers share.
 struct HfDimensions {
@@ -71,15 +82,17 @@ struct HfDimensions {
 /// How one layer mixes the tokens of a sequence.
 enum class HfMix : std::uint8_t { full, window, chunked, state, both, nothing };
 
-/// The kind of each layer. Errors through `read`: a list that contradicts another field, a word that is not known.
-std::vector<HfMix> read_mixes(HfReader& read, HfFamily family, std::int64_t layers);
+/// The kind of each layer. A word that is not known of this family counts as full attention, which keeps most, and is
+/// added to `missing`. Errors through `read`: a list that contradicts another field.
+std::vector<HfMix> read_mixes(HfReader& read, HfFamily family, std::int64_t layers, std::vector<std::string>& missing);
 
 /// Heads and their sizes. What is absent and has a default of its class is added to `missing`.
 void read_heads(HfReader& read, HfFamily family, HfDimensions& dimensions, std::vector<std::string>& missing);
 
-/// The attention of each layer that has one.
+/// The attention of each layer that has one. What is not certain is added to `missing`.
 std::vector<std::optional<Attention>> read_hf_attention(HfReader& read, HfFamily family, const HfDimensions& dimensions,
-                                                        const std::vector<HfMix>& mixes);
+                                                        const std::vector<HfMix>& mixes,
+                                                        std::vector<std::string>& missing);
 
 /// What the model sees or hears with. A figure that is absent or not understood is added to `missing`.
 std::vector<Encoder> read_hf_encoders(const HfReader& read, HfFamily family, std::vector<std::string>& missing);

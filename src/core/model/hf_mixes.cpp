@@ -1,4 +1,5 @@
 // Which layers of a config.json have attention, with or without a window, a state, both or none.
+#include "base/counted.h"
 #include "base/masking.h"
 #include "core/model/hf_layers.h"
 
@@ -19,7 +20,10 @@ bool has_states(HfFamily family) {
   switch (family) {
     case HfFamily::qwen3_next:
     case HfFamily::qwen3_5:
+    case HfFamily::olmo_hybrid:
     case HfFamily::kimi_linear:
+    case HfFamily::bailing_linear:
+    case HfFamily::bailing_kda:
     case HfFamily::mamba:
     case HfFamily::mamba2:
     case HfFamily::jamba:
@@ -41,7 +45,10 @@ struct Word {
 /// The words of `layer_types` and `layers_block_type`.
 constexpr auto kWords = std::to_array<Word>({{"full_attention", HfMix::full},
                                              {"attention", HfMix::full},
+                                             {"indexed_attention", HfMix::full},  // the indexer has fields of its own
+                                             {"deepseek_sparse_attention", HfMix::full},
                                              {"sliding_attention", HfMix::window},
+                                             {"hybrid_sliding", HfMix::window},
                                              {"chunked_attention", HfMix::chunked},
                                              {"linear_attention", HfMix::state},
                                              {"mamba", HfMix::state},
@@ -52,31 +59,28 @@ constexpr auto kWords = std::to_array<Word>({{"full_attention", HfMix::full},
                                              {"mlp", HfMix::nothing}});
 
 void refuse_length(HfReader& read, std::string_view key, std::size_t length, std::int64_t layers) {
-  read.refuse("bad_model_file", fmt::format("{} has {} elements, but {} is {}", read.name_of(key), length,
+  read.refuse("bad_model_file", fmt::format("{} has {}, but {} is {}", read.name_of(key),
+                                            counted(static_cast<std::int64_t>(length), "element"),
                                             read.name_of("num_hidden_layers"), layers));
 }
 
-std::optional<Mixes> listed(HfReader& read, std::string_view key, HfFamily family, std::int64_t layers) {
+std::optional<Mixes> listed(HfReader& read, std::string_view key, HfFamily family, std::int64_t layers,
+                            std::vector<std::string>& missing) {
   const auto words = read.texts(key);
   if (!words) return std::nullopt;
   if (words->size() != static_cast<std::size_t>(layers)) {
     refuse_length(read, key, words->size(), layers);
     return std::nullopt;
   }
+  const bool states = has_states(family) || (family == HfFamily::unknown && state_by_fields(read) != HfFamily::unknown);
   Mixes mixes;
   for (const auto& word : *words) {
     const auto found = std::ranges::find(kWords, word, &Word::word);
-    if (word == "deepseek_sparse_attention" && family == HfFamily::latent) {
-      mixes.push_back(HfMix::full);  // its indexer has fields of its own
-      continue;
-    }
-    const bool state = found != kWords.end() && (found->mix == HfMix::state || found->mix == HfMix::both);
-    if (found == kWords.end() || (state && !has_states(family))) {
-      read.refuse("model_not_supported", fmt::format("{}[{}] is '{}', which is not supported yet for this architecture",
-                                                     read.name_of(key), mixes.size(), printable(word)));
-      return std::nullopt;
-    }
-    mixes.push_back(found->mix);
+    const bool known = found != kWords.end() && (states || (found->mix != HfMix::state && found->mix != HfMix::both));
+    // What is not known keeps no more than full attention does.
+    mixes.push_back(known ? found->mix : HfMix::full);
+    auto doubt = fmt::format("what '{}' in {} is", printable(word), read.name_of(key));
+    if (!known && std::ranges::find(missing, doubt) == missing.end()) missing.push_back(std::move(doubt));
   }
   return mixes;
 }
@@ -224,12 +228,23 @@ Mixes by_number(HfReader& read, std::string_view key, std::int64_t layers, HfMix
   return by_list(read, key, *list, layers, [=](std::int64_t n) { return std::optional{n == 0 ? zero : one}; });
 }
 
+/// The last layer of each group keeps its tokens; so do, beside KDA, those that fill no group (bailing_moe_linear.py,
+/// bailing_moe_v3.py).
+Mixes bailing(HfReader& read, HfFamily family, std::int64_t layers) {
+  const auto group = read.number({"layer_group_size"}, kMaxHfLayers).value_or(1);
+  if (group == 0) return Mixes(static_cast<std::size_t>(layers), HfMix::full);
+  const auto grouped = family == HfFamily::bailing_kda ? layers / group * group : layers;
+  return each(layers,
+              [=](std::int64_t i) { return i >= grouped || (i + 1) % group == 0 ? HfMix::full : HfMix::state; });
+}
+
 /// Nemotron-NAS took the attention out of some blocks.
 Mixes blocks(HfReader& read, std::int64_t layers) {
   const auto* value = read.find("block_configs");
   const auto* list = value == nullptr ? nullptr : value->if_array();
   if (list == nullptr) {
-    read.malformed("block_configs", "a list");
+    value == nullptr ? read.refuse("bad_model_file", "cannot estimate this model: block_configs is missing")
+                     : read.malformed("block_configs", "a list");
     return {};
   }
   if (list->size() != static_cast<std::size_t>(layers)) {
@@ -255,7 +270,7 @@ Mixes blocks(HfReader& read, std::int64_t layers) {
 }
 
 /// The layers of a model whose file does not list them.
-Mixes by_family(HfReader& read, HfFamily family, std::int64_t layers) {
+Mixes by_family(HfReader& read, HfFamily family, std::int64_t layers, std::vector<std::string>& missing) {
   const auto all = [layers](HfMix mix) { return Mixes(static_cast<std::size_t>(layers), mix); };
   switch (family) {
     // A window that its file does not place may be of any layers; keeping everything takes more.
@@ -274,17 +289,26 @@ Mixes by_family(HfReader& read, HfFamily family, std::int64_t layers) {
       return {};
     case HfFamily::llama4: return chunks(read, layers);
     case HfFamily::deepseek_v4: return all(HfMix::window);
+    case HfFamily::olmo_hybrid:
     case HfFamily::qwen3_next:
     case HfFamily::qwen3_5: {
       const auto interval = read.dimension({"full_attention_interval"}, kMaxHfLayers);
       return read.error() ? Mixes{} : by_period(layers, interval, HfMix::state, HfMix::full);
     }
     case HfFamily::kimi_linear: return kimi(read, layers);
+    case HfFamily::bailing_linear:
+    case HfFamily::bailing_kda: return bailing(read, family, layers);
     case HfFamily::mamba:
     case HfFamily::mamba2: return all(HfMix::state);
     case HfFamily::jamba: return jamba(read, layers);
     case HfFamily::nemotron_h: return nemotron(read, layers);
-    case HfFamily::granite_hybrid: return in_indices(read, "attn_layer_indices", layers, HfMix::full, HfMix::state);
+    case HfFamily::granite_hybrid:
+      // Bamba's class has no attention at all when the file leaves the list out.
+      if (read.find("attn_layer_indices") == nullptr) {
+        missing.emplace_back("attn_layer_indices");
+        return all(HfMix::state);
+      }
+      return in_indices(read, "attn_layer_indices", layers, HfMix::full, HfMix::state);
     case HfFamily::falcon_h1: return all(HfMix::both);
     case HfFamily::zamba2: return in_indices(read, "hybrid_layer_ids", layers, HfMix::both, HfMix::state);
     case HfFamily::lfm2: return in_indices(read, "full_attn_idxs", layers, HfMix::full, HfMix::state);
@@ -293,6 +317,9 @@ Mixes by_family(HfReader& read, HfFamily family, std::int64_t layers) {
     case HfFamily::nemotron_nas: return blocks(read, layers);
     case HfFamily::gpt2:
     case HfFamily::latent:
+    case HfFamily::longcat:
+    case HfFamily::dots3_note:
+    case HfFamily::minicpm3:
     case HfFamily::minimax_m3:
     case HfFamily::whisper:
     case HfFamily::encoder: return all(HfMix::full);
@@ -314,11 +341,14 @@ void check_interval(HfReader& read, const Mixes& mixes) {
 
 }  // namespace
 
-std::vector<HfMix> read_mixes(HfReader& read, HfFamily family, std::int64_t layers) {
-  auto mixes = listed(read, "layer_types", family, layers);
-  if (!mixes && !read.error()) mixes = listed(read, "layers_block_type", family, layers);
+std::vector<HfMix> read_mixes(HfReader& read, HfFamily family, std::int64_t layers, std::vector<std::string>& missing) {
+  // Layers that keep nothing are all alike; those of DeepSeek V4 differ by `compress_ratios`.
+  if (family == HfFamily::encoder) return Mixes(static_cast<std::size_t>(layers), HfMix::full);
+  if (family == HfFamily::deepseek_v4) return Mixes(static_cast<std::size_t>(layers), HfMix::window);
+  auto mixes = listed(read, "layer_types", family, layers, missing);
+  if (!mixes && !read.error()) mixes = listed(read, "layers_block_type", family, layers, missing);
   if (read.error()) return {};
-  if (!mixes) mixes = by_family(read, family, layers);
+  if (!mixes) mixes = by_family(read, family, layers, missing);
   if (read.error()) return {};
   if (family == HfFamily::qwen3_next || family == HfFamily::qwen3_5) check_interval(read, *mixes);
   // Off is off, whatever the list says.

@@ -17,7 +17,7 @@ namespace bj = boost::json;
 // Where files of models that also see or hear keep the language model, and its speaking half after that
 // (get_hf_text_config, vllm/transformers_utils/config.py at 017e9f44).
 constexpr auto kParts = std::to_array<std::string_view>(
-    {"thinker_config", "text_config", "llm_config", "language_config", "language_model_config", "llm"});
+    {"vlm_config", "thinker_config", "text_config", "llm_config", "language_config", "language_model_config", "llm"});
 
 const bj::object* member(const bj::object& object, std::string_view key) {
   const auto* value = object.if_contains(key);
@@ -47,7 +47,7 @@ void HfReader::refuse(std::string code, std::string_view what, std::string hint)
   if (error_) return;
   if (hint.empty()) {
     hint = code == "model_not_supported" ? "it can be used once dgxmm knows its layers"
-                                         : "correct the file, or download it again";
+                                         : "compare the file with the one that its authors publish";
   }
   error_ = Error{std::move(code), fmt::format("{}: {}", printable(file_), what), std::move(hint), file_};
 }
@@ -89,11 +89,23 @@ std::optional<std::int64_t> HfReader::number(std::initializer_list<std::string_v
   return std::nullopt;
 }
 
+std::optional<std::int64_t> HfReader::largest(std::initializer_list<std::string_view> names, std::int64_t most) {
+  for (const auto name : names) {
+    const auto* value = find(name);
+    if (value == nullptr) continue;
+    if (!value->is_array()) return number({name}, most);
+    const auto list = numbers(name, most);
+    if (!list) return std::nullopt;
+    if (!list->empty()) return std::ranges::max(*list);
+  }
+  return std::nullopt;
+}
+
 std::int64_t HfReader::dimension(std::initializer_list<std::string_view> names, std::int64_t most) {
   const auto value = number(names, most);
   if (!value) {
     refuse("bad_model_file", fmt::format("cannot estimate this model: {} is missing", name_of(*names.begin())),
-           "download config.json again");
+           "vLLM cannot load the model without it either: compare the file with the one that its authors publish");
   } else if (*value == 0) {
     malformed(*names.begin(), "more than 0");
   }

@@ -16,7 +16,6 @@ namespace dgxmm::model {
 inline constexpr std::int64_t kMaxHfLayers = 4096;
 inline constexpr std::int64_t kMaxHfCount = 65'536;
 inline constexpr std::int64_t kMaxHfLength = 1 << 20;
-inline constexpr std::int64_t kMaxHfContext = std::int64_t{1} << 31;
 inline constexpr std::int64_t kMaxHfVocabulary = 1 << 24;
 
 /// Reads values of config.json by name, from the object that describes the language model: the whole file, or a part of
@@ -43,6 +42,8 @@ class HfReader {
   /// The first of the names that is there. Floats such as 1e4 that hold a whole number are not accepted: neither are
   /// they by the engine.
   std::optional<std::int64_t> number(std::initializer_list<std::string_view> names, std::int64_t most);
+  /// As `number`; of a list with one number for each layer or kind of expert, the largest.
+  std::optional<std::int64_t> largest(std::initializer_list<std::string_view> names, std::int64_t most);
   /// A dimension without which there is no estimate.
   std::int64_t dimension(std::initializer_list<std::string_view> names, std::int64_t most);
   std::optional<bool> boolean(std::string_view key);

@@ -80,14 +80,7 @@ RecurrentState delta_net(HfReader& read) {
           .conv_keeps_drafts = true};
 }
 
-RecurrentState kda(HfReader& read) {
-  const auto* config = read.object("linear_attn_config");
-  if (config == nullptr) return {};
-  auto inner = read.inside("linear_attn_config", *config);
-  const auto heads = inner.dimension({"num_heads"}, kMaxHfCount);
-  const auto size = inner.dimension({"head_dim"}, kMaxHfCount);
-  const auto kernel = inner.dimension({"short_conv_kernel_size"}, kMaxHfCount);
-  read.adopt(inner);
+RecurrentState kda(std::int64_t heads, std::int64_t size, std::int64_t kernel) {
   const auto width = heads * size;
   return {.kind = RecurrentKind::kda,
           .conv_elements = std::max<std::int64_t>(kernel - 1, 0) * 3 * width,
@@ -98,6 +91,30 @@ RecurrentState kda(HfReader& read) {
           .shares = heads,
           .conv_keeps_drafts = true,
           .keeps_float32 = true};
+}
+
+/// Kimi has an object of its own for them; transformers 5 saves them beside the others.
+RecurrentState kimi_kda(HfReader& read) {
+  const auto* config = read.object("linear_attn_config");
+  if (config == nullptr) {
+    const auto heads = read.dimension({"linear_num_heads"}, kMaxHfCount);
+    const auto size = read.dimension({"linear_head_dim"}, kMaxHfCount);
+    return kda(heads, size, read.dimension({"linear_conv_kernel_dim"}, kMaxHfCount));
+  }
+  auto inner = read.inside("linear_attn_config", *config);
+  const auto heads = inner.dimension({"num_heads"}, kMaxHfCount);
+  const auto size = inner.dimension({"head_dim"}, kMaxHfCount);
+  const auto kernel = inner.dimension({"short_conv_kernel_size"}, kMaxHfCount);
+  read.adopt(inner);
+  return kda(heads, size, kernel);
+}
+
+RecurrentState lightning(const HfDimensions& d) {
+  return {.kind = RecurrentKind::lightning,
+          .state_elements = d.heads * d.head_dim * d.head_dim,
+          .projected = 3 * d.heads * d.head_dim,
+          .inner = d.heads * d.head_dim,
+          .shares = d.heads};
 }
 
 /// Is the state kept in 32 bit? `absent`: when the file does not say.
@@ -155,6 +172,7 @@ RecurrentState read_hf_state(HfReader& read, HfFamily family, const HfDimensions
                            .state = read.dimension({"mamba_d_state"}, kMaxHfLength),
                            .groups = read.dimension({"mamba_ngroups"}, kMaxHfCount),
                            .kernel = read.dimension({"mamba_d_conv"}, kMaxHfCount)});
+    case HfFamily::olmo_hybrid:
     case HfFamily::qwen3_next: return delta_net(read);
     case HfFamily::qwen3_5: {
       auto state = delta_net(read);
@@ -162,7 +180,9 @@ RecurrentState read_hf_state(HfReader& read, HfFamily family, const HfDimensions
       state.keeps_float32 = in_float32(read, "mamba_ssm_dtype", true);
       return state;
     }
-    case HfFamily::kimi_linear: return kda(read);
+    case HfFamily::kimi_linear: return kimi_kda(read);
+    case HfFamily::bailing_kda:
+      return kda(d.heads, d.head_dim, read.dimension({"short_conv_kernel_size"}, kMaxHfCount));
     case HfFamily::lfm2: {
       const auto width = read.number({"conv_dim"}, kMaxHfLength).value_or(d.hidden_size);
       const auto kept = read.dimension({"conv_L_cache"}, kMaxHfCount);
@@ -172,12 +192,12 @@ RecurrentState read_hf_state(HfReader& read, HfFamily family, const HfDimensions
               .convolved = width,
               .shares = width};
     }
-    case HfFamily::minimax_text:
-      return {.kind = RecurrentKind::lightning,
-              .state_elements = d.heads * d.head_dim * d.head_dim,
-              .projected = 3 * d.heads * d.head_dim,
-              .inner = d.heads * d.head_dim,
-              .shares = d.heads};
+    case HfFamily::bailing_linear:
+    case HfFamily::minimax_text: return lightning(d);
+    case HfFamily::unknown: {
+      const auto known = state_by_fields(read);
+      return known == HfFamily::unknown ? RecurrentState{} : read_hf_state(read, known, d, missing);
+    }
     default: return {};
   }
 }

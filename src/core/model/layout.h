@@ -10,6 +10,10 @@ namespace dgxmm::model {
 
 enum class Format { gguf, safetensors };
 
+/// The longest context that a model's files may declare and a request may ask for, in tokens: both engines count tokens
+/// in 32 bits, and half of that leaves room for their padding.
+inline constexpr std::int64_t kMostContext = std::int64_t{1} << 30;
+
 enum class AttentionKind {
   full,            ///< every token of the context is kept
   sliding_window,  ///< the last `window` tokens are kept

@@ -159,7 +159,8 @@ TEST_F(Commands, FitNamesTheMissingFields) {
   answer.confidence = "low";
   answer.missing_fields = {"head_dim", "torch_dtype"};
   daemon_.on("POST /fit", answer);
-  EXPECT_THAT(run_with_daemon({"fit", "smol"}).out, HasSubstr("missing in the model's files: head_dim, torch_dtype\n"));
+  EXPECT_THAT(run_with_daemon({"fit", "smol"}).out,
+              HasSubstr("not certain from the model's files: head_dim, torch_dtype\n"));
 }
 
 TEST_F(Commands, E9_FitNamesContradictionsAndNotes) {
@@ -230,7 +231,9 @@ TEST_F(Commands, FitAsJsonIsTheDocumentAndSeveralAreAList) {
   daemon_.on("POST /fit", fit(true));
   EXPECT_EQ(run_with_daemon({"fit", "smol", "--json"}).out, to_json(fit(true)) + "\n");
   EXPECT_EQ(run_with_daemon({"--json", "fit", "a", "b"}).out,
-            to_json(std::vector<dto::Fit>{fit(true), fit(true)}) + "\n");
+            to_json(std::vector<dto::FitOfModel>{{.model = "a", .fit = fit(true), .error = {}},
+                                                 {.model = "b", .fit = fit(true), .error = {}}}) +
+                "\n");
 }
 
 TEST_F(Commands, APathIsMadeAbsoluteAndANameIsLeftAlone) {
@@ -389,11 +392,20 @@ TEST_F(Commands, AProblemOfTheDaemonKeepsItsStatus) {
   EXPECT_THAT(run_with_daemon({"deploy", "m", "--json"}).out, HasSubstr("\"status\":409"));
 }
 
-TEST_F(CliTest, HelpFitsTheTerminal) {
-  width_ = 80;
+TEST_F(CliTest, EveryHelpFits80ColumnsInATerminalAndInAPipe) {
+  std::vector<std::vector<std::string>> asked{{"help"}, {"--help"}};
   for (const auto& command : grammar().commands) {
-    std::istringstream lines{run_cli({"help", command.name}).out};
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 80U) << command.name << ": " << line;
+    asked.push_back({"help", command.name});
+    asked.push_back({command.name, "--help"});
+  }
+  for (const auto width : {80U, 0U}) {
+    width_ = width;
+    for (const auto& arguments : asked) {
+      const auto outcome = run_cli(arguments);
+      EXPECT_EQ(outcome.exit_code, 0);
+      std::istringstream lines{outcome.out};
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 80U) << arguments[0] << ": " << line;
+    }
   }
 }
 

@@ -146,6 +146,8 @@ TEST_F(Offline, FitOnAnotherHostNeedsNothingOfThisOne) {
   EXPECT_EQ(fit->budget->mem_total_bytes, gib_from_decimal(121.69));
   EXPECT_EQ(fit->free_for_new_bytes, gib_from_decimal(121.69) - gib(12));  // B1: nothing runs there
   EXPECT_THAT(fit->host, testing::HasSubstr("121.7 GiB"));
+  EXPECT_FALSE(fit->budget->time) << "nothing was measured at any time";
+  EXPECT_FALSE(fit->budget->gpu_age_s);
 }
 
 TEST_F(Offline, FitOfWhatIsFreeNeedsNoHost) {
@@ -279,8 +281,25 @@ TEST_F(Offline, OneBrokenModelDoesNotHideTheOthers) {
   EXPECT_EQ(readings_, 1);
 }
 
-TEST_F(Offline, AProblemIsTheOnlyDocument) {
-  const auto outcome = run_cli({"fit", "--json", "/models/m.gguf", "/models/none.gguf"});
+TEST_F(Offline, OfSeveralModelsEachHasItsOwnEntryInJson) {
+  const auto outcome = run_cli({"fit", "--json", "/models/m.gguf", "/models/none.gguf", "/other/m.gguf"});
+  EXPECT_EQ(outcome.exit_code, 1) << "one of them could not be answered";
+  const auto entries = from_json<std::vector<dto::FitOfModel>>(outcome.out);
+  ASSERT_TRUE(entries) << outcome.out;
+  ASSERT_EQ(entries->size(), 3U);
+  EXPECT_EQ(entries->at(1).model, "/models/none.gguf");
+  ASSERT_TRUE(entries->at(1).error);
+  EXPECT_EQ(entries->at(1).error->code, "model_not_found");
+  EXPECT_FALSE(entries->at(1).fit);
+  for (const auto i : {0U, 2U}) {
+    ASSERT_TRUE(entries->at(i).fit);
+    EXPECT_EQ(entries->at(i).fit->verdict, "fits");
+    EXPECT_FALSE(entries->at(i).error);
+  }
+}
+
+TEST_F(Offline, TheProblemOfTheOnlyModelIsTheDocument) {
+  const auto outcome = run_cli({"fit", "--json", "/models/none.gguf"});
   EXPECT_EQ(outcome.exit_code, 1);
   const auto problem = from_json<dto::Problem>(outcome.out);
   ASSERT_TRUE(problem) << outcome.out;

@@ -41,6 +41,7 @@ std::string refused(const DeployRequest& request, const model::ModelDescription&
   if (config) return "";
   EXPECT_EQ(config.error().code, "bad_field");
   EXPECT_THAT(config.error().message, testing::StartsWith(config.error().where + ": "));
+  EXPECT_NE(config.error().hint, "") << config.error().message;
   return config.error().where;
 }
 

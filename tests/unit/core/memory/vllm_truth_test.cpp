@@ -122,6 +122,42 @@ std::string text_of(const vllm::CachePlan& plan) {
   return text.empty() ? "none" : text;
 }
 
+/// A model of which no vector is at hand, by config.json.
+model::ModelDescription described(const std::string& text) {
+  const auto config = model::parse_hf_config("m/config.json", text);
+  EXPECT_TRUE(config) << (config ? "" : config.error().message);
+  model::ModelDescription model{.format = model::Format::safetensors};
+  if (config) model.layers = config->layers;
+  return model;
+}
+
+// By hand from the rules: 2 MLA in each of 28 layers, 512 + 64 values of 2 bytes, 16 tokens in a block.
+TEST(VllmTruth, E3_LongCatFlashKeepsTwoLatentsALayer) {
+  const auto plan = plan_of(described(R"({"architectures":["LongcatFlashForCausalLM"],"num_layers":28,
+      "hidden_size":6144,"ffn_hidden_size":12288,"num_attention_heads":64,"kv_lora_rank":512,"qk_rope_head_dim":64,
+      "qk_nope_head_dim":128,"v_head_dim":128,"max_position_embeddings":131072,"vocab_size":131072})"),
+                            "auto", 8192);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(text_of(*plan), "full 56@16");
+  EXPECT_EQ(plan->bytes_per_block, Bytes{56 * 16 * (512 + 64) * 2});
+  EXPECT_EQ(vllm::request_bytes(*plan, 32'768), Bytes{std::int64_t{32'768} * 56 * 1152});
+}
+
+// By hand: a state of 32 x 128 x 128 values of 2 bytes, 1,048,576, needs a block of 128 x ceil(1,048,576 / (128 x
+// 1152)) = 1024 tokens, a page of 1,179,648. Two layers of latents make groups of two: eight of the 16 states. A
+// request of 32,768 tokens has 32 pages of latents, and two of each group of states.
+TEST(VllmTruth, E4_BailingHybridAlignsItsLatentsToItsStates) {
+  const auto plan = plan_of(described(R"({"architectures":["BailingMoeV2_5ForCausalLM"],"num_hidden_layers":18,
+      "layer_group_size":8,"hidden_size":4096,"num_attention_heads":32,"head_dim":128,"kv_lora_rank":512,
+      "qk_rope_head_dim":64,"qk_nope_head_dim":128,"v_head_dim":128,"intermediate_size":9216,
+      "max_position_embeddings":131072,"vocab_size":157184})"),
+                            "auto", 8192);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(text_of(*plan), "full 2@1024; state 2+2+2+2+2+2+2+2");
+  EXPECT_EQ(plan->bytes_per_block, Bytes{2 * 1'179'648});
+  EXPECT_EQ(vllm::request_bytes(*plan, 32'768), Bytes{(32 + 8 * 2) * std::int64_t{2} * 1'179'648});
+}
+
 TEST(VllmTruth, E3_EveryVectorIsExactToTheByte) {
   ASSERT_GE(rows().size(), 100U);
   for (const auto& row : rows()) {

@@ -158,7 +158,9 @@ TEST(GgufDescription, ValuesThatCannotBeSizesAreRefused) {
       [](auto& w) { shape_keys(w, "llama.block_count"), w.key_f32("llama.block_count", 3.0F); },
       [](auto& w) { shape_keys(w, "llama.block_count"), w.key_i32("llama.block_count", -3); },
       [](auto& w) { shape_keys(w, "llama.block_count"), w.key_u64("llama.block_count", UINT64_MAX); },
-      [](auto& w) { shape_keys(w, "llama.context_length"), w.key_u64("llama.context_length", (1ULL << 31) + 1); },
+      [](auto& w) {
+        shape_keys(w, "llama.context_length"), w.key_u64("llama.context_length", std::uint64_t{kMostContext} + 1);
+      },
       [](auto& w) { shape_keys(w, "llama.embedding_length"), w.key_u32("llama.embedding_length", (1U << 20) + 1); },
       [](auto& w) { shape_keys(w, "llama.embedding_length"), w.key_u32("llama.embedding_length", 4); },
       [](auto& w) { shape_keys(w, "llama.attention.head_count"), w.key_u32("llama.attention.head_count", 65'537); },
