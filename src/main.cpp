@@ -93,7 +93,7 @@ docker::DockerRuntimeOptions docker_options(const settings::Settings& settings,
                                             const process::ProcessRuntimeOptions& processes) {
   docker::DockerRuntimeOptions options;
   options.socket = settings.docker_socket;
-  options.expected = settings.runtime == "docker" || !settings.llamacpp_image.empty();
+  options.expected = settings.runtime == "docker" || !settings.llamacpp_image.empty() || !settings.vllm_image.empty();
   options.owned_prefix = processes.owned_prefix;
   options.log_limit = mib(settings.engine_log_mib);
   options.network = settings.docker_network;

@@ -54,6 +54,9 @@ void print_table(Context& context, const std::vector<dto::Deployment>& deploymen
                             : std::string{"-"},
                has_ended(deployment) ? std::string{"-"} : port_text(deployment.url), idle});
     if (deployment.failure) table.add_note(deployment.failure->message);
+    if (deployment.outdated) {
+      table.add_note(fmt::format("outdated: {}; stop and start it to replace it", *deployment.outdated));
+    }
   }
   context.console.out << table.render(context.console.width);
   const auto footnote = measured_footnote(approximate, incomplete, unknown);

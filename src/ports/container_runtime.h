@@ -21,6 +21,8 @@ struct InstanceSpec {
   DeploymentId deployment;
   std::string name;  ///< unique among all state folders, safe for a cgroup or container name
   std::vector<std::string> arguments;
+  /// The same without what differs from one start to the next; empty: nothing does.
+  std::vector<std::string> lasting_arguments = {};
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to the runtime's own
   std::string log_path;                                          ///< where stdout and stderr go, appended
   std::function<void()> before_start;  ///< called once, right before its program may bind its port; may be empty
@@ -57,10 +59,21 @@ struct ExitStatus {
 
 enum class Presence { running, gone, unreachable };
 
+/// How far an image has come that is being pulled, for people. Returns false to break it off; also called when nothing
+/// has changed, some times a second.
+using PullWatcher = std::function<bool(const std::string& phase)>;
+
 /// Starts, finds again, measures and ends engines. All on the loop's thread; every call has its own deadline.
 class ContainerRuntime {
  public:
   virtual ~ContainerRuntime() = default;
+  /// The image of that name on this host; one that is not there is pulled, as long as that gets on. Without a watcher
+  /// nothing is pulled. Errors: `image_not_found`, `image_wrong_platform`, `docker_unreachable`, `docker_refused`,
+  /// `cancelled` (by the watcher), `shutting_down`; of a pull `registry_denied`, `registry_busy`,
+  /// `registry_unreachable`, `disk_full`, `pull_stalled`, `pull_failed`.
+  virtual Task<Result<container::Image>> provide_image(std::string reference, PullWatcher watcher) = 0;
+  /// Was it started as `spec` says, from that image (D8)? Also when that is not known; always of a process.
+  virtual bool is_as_specified(const Instance& instance, const InstanceSpec& spec, const container::Image& image) = 0;
   /// The instance exists when this returns. Errors: `engine_not_found`, `start_failed`; of containers also
   /// `docker_unreachable`, `docker_refused`, `image_not_found`, `gpu_not_available`, `port_taken` (nothing was left
   /// behind), `name_taken`, `already_running`.

@@ -25,8 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto kImage = "dgxmm-test:1";
-
 /// What a command prints, with nothing between it and the shell but the test's own text.
 std::string output_of(const std::string& command) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe{::popen(command.c_str(), "r"), &::pclose};
@@ -157,17 +155,28 @@ ports::HttpReply Dockerd::call(std::string method, std::string path, std::string
   return *reply;
 }
 
+std::string Dockerd::import_image(const std::string& name, const std::string& tar, const std::string& entrypoint) {
+  const auto change = net::percent_encode("ENTRYPOINT " + entrypoint);
+  const auto made = call("POST",
+                         fmt::format("/images/create?fromSrc=-&repo={}&tag=1{}", name,
+                                     entrypoint.empty() ? std::string{} : "&changes=" + change),
+                         tar, "application/x-tar");
+  if (made.status != 200) throw std::runtime_error("the image could not be made: " + made.body);
+  return name + ":1";
+}
+
+std::string Dockerd::import_vllm_double(const std::string& entrypoint) {
+  const auto script = fs::path{DGXMM_VLLM_DOUBLE}.parent_path().parent_path() / "docker" / "vllm_double_image.sh";
+  const auto tar = output_of(fmt::format("'{}' '{}'", script.string(), DGXMM_VLLM_DOUBLE));
+  return import_image("vllm-double", tar, entrypoint);
+}
+
 std::string Dockerd::import_llama_cpp(bool with_entrypoint) {
   const auto program = e2e::environment().llama_server;
   const auto folder = program.parent_path().parent_path();
   // At its own place: the path of its loader is absolute.
   const auto tar = output_of(fmt::format("tar --create --directory / '{}'", folder.relative_path().string()));
-  const auto change = net::percent_encode(fmt::format(R"(ENTRYPOINT ["{}"])", program.string()));
-  const auto made =
-      call("POST", "/images/create?fromSrc=-&repo=dgxmm-test&tag=1" + (with_entrypoint ? "&changes=" + change : ""),
-           tar, "application/x-tar");
-  if (made.status != 200) throw std::runtime_error("the image could not be made: " + made.body);
-  return kImage;
+  return import_image("dgxmm-test", tar, with_entrypoint ? fmt::format(R"(["{}"])", program.string()) : std::string{});
 }
 
 std::string Dockerd::create_foreign(const std::string& name, const std::string& image) {

@@ -79,6 +79,10 @@ class Dockerd {
   /// The image of llama.cpp, made from its folder on this machine; its entrypoint is llama-server.
   std::string import_llama_cpp(bool with_entrypoint = true);
 
+  /// An image with a double of vLLM (tests/tools/vllm_double.py) as `vllm`, as its module of a server, and as what
+  /// NVIDIA's entrypoint would run. `entrypoint`: as in a Dockerfile, `["vllm", "serve"]`; empty: none.
+  std::string import_vllm_double(const std::string& entrypoint);
+
   void start();
   /// As SIGKILL ends it. Its containers go on.
   void kill();
@@ -94,6 +98,7 @@ class Dockerd {
 
  private:
   [[nodiscard]] bool answers();
+  std::string import_image(const std::string& name, const std::string& tar, const std::string& entrypoint);
 
   e2e::TempDir folder_;
   std::string network_;

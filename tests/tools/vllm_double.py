@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A double of `vllm serve` for tests of dgxmm. It is not vLLM, and computes nothing.
 
-It takes the arguments of vLLM 0.32, prints lines that a real one printed (unit/core/engine/data), answers the HTTP calls
+It takes the arguments of vLLM 0.32 (also as api_server.py with --model, as its older images run it), prints lines that a real one printed (unit/core/engine/data), answers the HTTP calls
 that dgxmm makes as a real one answers them, and holds real memory: the bytes of the model's safetensors files and
 --kv-cache-memory-bytes. Asleep it gives back the pool (level 1) or both (level 2), and after a sleep of level 1 it keeps
 the copies of the weights, as vLLM does.
@@ -30,6 +30,9 @@ GIB = 1024**3
 
 
 def parse_arguments(words):
+    # As the module that older images run, it has the model as an option.
+    if pathlib.Path(sys.argv[0]).name == "api_server.py" and words[:1] == ["--model"]:
+        words = ["serve"] + words[1:]
     if len(words) < 2 or words[0] != "serve" or words[1].startswith("-"):
         sys.exit("usage: vllm_double.py serve MODEL [--option VALUE]...")
     options, name = {}, None
@@ -117,9 +120,22 @@ class Engine:
         if start == "dies":
             self.end_as(["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total "
                          "capacity of 121.69 GiB of which 1.07 GiB is free."])
+        self.compile()
         self.pool = Region(self.pool_size)
         for line in lines[loading + 1:serving + 1]:
             say(line)
+
+    @staticmethod
+    def compile():
+        """As torch.compile does: the first start writes to the cache, the next ones find it."""
+        root = os.environ.get("VLLM_CACHE_ROOT")
+        if root is None:
+            return
+        cache = pathlib.Path(root) / "torch_compile_cache" / "vllm_double"
+        found = cache.exists()
+        log("EngineCore", "backends.py:1", "Directly load the compiled graph(s)" if found else "Compiling a graph")
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        cache.touch()
 
     @staticmethod
     def end_as(lines):

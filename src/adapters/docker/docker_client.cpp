@@ -2,6 +2,7 @@
 
 #include "adapters/net/http_text.h"
 #include "core/container/create.h"
+#include "core/container/pull.h"
 
 #include <fmt/format.h>
 
@@ -141,6 +142,20 @@ Task<Result<container::Image>> DockerClient::inspect_image(std::string reference
   if (!is_success(*reply)) co_return refused(*reply, reference);
   auto image = understood(container::parse_image(reply->body), socket_);
   co_return image;
+}
+
+Task<Result<void>> DockerClient::pull(std::string reference, std::chrono::milliseconds deadline,
+                                      std::function<bool(std::string_view)> on_piece) {
+  const auto wanted = container::parse_reference(reference);
+  Request request{.method = "POST",
+                  .path = fmt::format("/images/create?fromImage={}&tag={}", net::percent_encode(wanted.name),
+                                      net::percent_encode(wanted.tag)),
+                  .deadline = deadline};
+  auto call = call_of(std::move(request));
+  const auto reply = co_await http_.stream(std::move(call), std::move(on_piece));
+  if (!reply) co_return fail(transport_error(reply.error(), socket_));
+  if (!is_success(*reply)) co_return fail(container::explain_pull_error(reference, error_message(reply->body)));
+  co_return Result<void>{};
 }
 
 Task<Result<container::Created>> DockerClient::create(std::string name, std::string body) {

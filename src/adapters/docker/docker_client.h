@@ -37,6 +37,11 @@ class DockerClient {
   /// Errors: `image_not_found`.
   ports::Task<Result<container::Image>> inspect_image(std::string reference);
 
+  /// Pulls it, and hands over the messages of that (container::PullProgress) until it has ended, or `on_piece` returns
+  /// false. `deadline`: until the first message. Errors: those of container::explain_pull_error.
+  ports::Task<Result<void>> pull(std::string reference, std::chrono::milliseconds deadline,
+                                 std::function<bool(std::string_view)> on_piece);
+
   /// An empty name lets the engine choose one. Errors: `name_taken`, `image_not_found`.
   ports::Task<Result<container::Created>> create(std::string name, std::string body);
   /// Errors: `container_not_found`, `port_taken`, `gpu_not_available`, `engine_not_found` (its program).

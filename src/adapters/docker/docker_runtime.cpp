@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/masking.h"
 #include "core/container/ending.h"
+#include "core/container/pull.h"
 
 #include <fmt/format.h>
 
@@ -78,6 +79,14 @@ struct DockerRuntime::LogCopy {
   bool done = false;
   std::optional<container::EngineTime> last;
   std::size_t untrimmed_bytes = 0;
+};
+
+struct DockerRuntime::Pull {
+  std::string reference;
+  container::JsonLines lines;
+  container::PullProgress progress;
+  Result<void> outcome;
+  bool ended = false;
 };
 
 DockerRuntime::DockerRuntime(net::AsioEventLoop& loop, ports::HttpClient& http, const ports::MemoryGroups& groups,
@@ -253,7 +262,112 @@ Task<Result<void>> DockerRuntime::until_connected() {
                                          "is it running? (`systemctl status docker`)", options_.socket}));
 }
 
+// --- images
+
+Task<Result<container::Image>> DockerRuntime::provide_image(std::string reference, ports::PullWatcher watcher) {
+  const auto connected = co_await until_connected();
+  if (!connected) co_return fail(connected.error());
+  auto image = co_await find_image(reference);
+  const bool missing = !image && image.error().code == "image_not_found";
+  if (!missing || !watcher || container::is_image_id(reference)) co_return image;
+  const auto pulled = co_await pull(reference, std::move(watcher));
+  if (!pulled) co_return fail(pulled.error());
+  image = co_await find_image(std::move(reference));
+  co_return image;
+}
+
+Task<Result<container::Image>> DockerRuntime::find_image(std::string reference) {
+  auto image = co_await client_.inspect_image(reference);
+  if (image && info_ && !container::runs_on(image->architecture, info_->architecture)) {
+    co_return fail("image_wrong_platform",
+                   fmt::format("the image {} is made for {}, this host is {}", printable(reference),
+                               printable(image->architecture), printable(info_->architecture)),
+                   "choose an image for this host's kind of processor", reference);
+  }
+  co_return image;
+}
+
+Task<Result<void>> DockerRuntime::pull(std::string reference, ports::PullWatcher watcher) {
+  log::info("the image {} is not here: pulling it", printable(reference));
+  auto pull = std::make_shared<Pull>();
+  pull->reference = std::move(reference);
+  const auto task = loop_.spawn_cancellable("pull an image", run_pull(pull));
+  auto steps = pull->progress.steps();
+  auto got_on_at = steady_clock::now();
+  while (!pull->ended) {
+    if (loop_.stopping()) co_return fail(shutting_down());
+    const auto now = steady_clock::now();
+    if (pull->progress.steps() != steps) {
+      steps = pull->progress.steps();
+      got_on_at = now;
+    }
+    Result<void> broken_off;
+    if (!watcher(pull->progress.phase())) {
+      broken_off = fail("cancelled", "the pull was broken off");
+    } else if (now - got_on_at > options_.pull_patience) {
+      broken_off = fail("pull_stalled",
+                        fmt::format("the pull of {} has not got on for {} s", printable(pull->reference),
+                                    std::chrono::duration_cast<std::chrono::seconds>(options_.pull_patience).count()),
+                        "look at the network, then start it again: what has arrived is kept", pull->reference);
+    }
+    if (!broken_off) {
+      task.cancel();  // the Engine ends a pull that nobody listens to
+      co_return broken_off;
+    }
+    co_await loop_.sleep_for(kPoll);
+  }
+  co_return pull->outcome;
+}
+
+Task<> DockerRuntime::run_pull(std::shared_ptr<Pull> pull) {
+  std::function<bool(std::string_view)> on_piece = [pull](std::string_view bytes) {
+    const auto lines = pull->lines.put(bytes);
+    if (!lines) return false;
+    for (const auto& line : *lines) {
+      const auto taken = pull->progress.take(line);
+      if (taken) continue;
+      pull->outcome = fail(container::explain_pull_error(pull->reference, taken.error().message));
+      return false;
+    }
+    return true;
+  };
+  const auto ended = co_await client_.pull(pull->reference, options_.pull_patience, std::move(on_piece));
+  if (!ended) pull->outcome = fail(ended.error());
+  pull->ended = true;
+}
+
 // --- starting
+
+Result<container::CreateRequest> DockerRuntime::request_of(const ports::InstanceSpec& spec,
+                                                           const container::Image& image) const {
+  container::CreateRequest request{.settings = *spec.container,
+                                   .owner = options_.owned_prefix,
+                                   .name = spec.name,
+                                   .deployment = spec.deployment,
+                                   .arguments = spec.arguments,
+                                   .lasting_arguments = spec.lasting_arguments,
+                                   .environment = spec.environment,
+                                   .image_id = image.id,
+                                   .gpu = container::GpuAccess::none,
+                                   .log_path = spec.log_path,
+                                   .log_limit = options_.log_limit,
+                                   .network = options_.network};
+  if (!spec.container->gpu) return request;
+  if (info_) request.gpu = container::gpu_access(*info_);
+  if (request.gpu == container::GpuAccess::none) {
+    return fail("gpu_not_available", "Docker has no way to hand over this host's GPU",
+                "install the NVIDIA container toolkit and make its CDI specification (`nvidia-ctk cdi generate`)");
+  }
+  return request;
+}
+
+bool DockerRuntime::is_as_specified(const Instance& instance, const ports::InstanceSpec& spec,
+                                    const container::Image& image) {
+  const auto found = owned_.find(instance.container_id);
+  if (link_ != Link::up || found == owned_.end() || !spec.container) return true;
+  const auto request = request_of(spec, image);
+  return !request || label_of(found->second, container::kSpecLabel) == container::spec_digest(*request);
+}
 
 Task<Result<Instance>> DockerRuntime::start(ports::InstanceSpec spec) {
   if (!spec.container || spec.arguments.empty()) {
@@ -261,32 +375,16 @@ Task<Result<Instance>> DockerRuntime::start(ports::InstanceSpec spec) {
   }
   const auto connected = co_await until_connected();
   if (!connected) co_return fail(connected.error());
-  const auto image = co_await client_.inspect_image(spec.container->image);
+  const auto image = co_await find_image(spec.container->image);
   if (!image) co_return fail(image.error());
   if (spec.arguments.front().empty() && image->entrypoint.empty()) {
     co_return fail("engine_not_found",
                    fmt::format("the image {} does not say which program it runs", spec.container->image),
                    "use an image whose entrypoint is the engine's server", spec.container->image);
   }
-  container::CreateRequest request{.settings = *spec.container,
-                                   .owner = options_.owned_prefix,
-                                   .name = spec.name,
-                                   .deployment = spec.deployment,
-                                   .arguments = spec.arguments,
-                                   .environment = spec.environment,
-                                   .image_id = image->id,
-                                   .gpu = container::GpuAccess::none,
-                                   .log_path = spec.log_path,
-                                   .log_limit = options_.log_limit,
-                                   .network = options_.network};
-  if (spec.container->gpu) {
-    request.gpu = container::gpu_access(*info_);
-    if (request.gpu == container::GpuAccess::none) {
-      co_return fail("gpu_not_available", "Docker has no way to hand over this host's GPU",
-                     "install the NVIDIA container toolkit and make its CDI specification (`nvidia-ctk cdi generate`)");
-    }
-  }
-  auto id = co_await create(std::move(request));
+  auto request = request_of(spec, *image);
+  if (!request) co_return fail(request.error());
+  auto id = co_await create(std::move(*request));
   if (!id) co_return fail(id.error());
   auto started = co_await start_created(std::move(*id), std::move(spec));
   co_return started;

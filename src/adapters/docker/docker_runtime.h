@@ -35,6 +35,8 @@ struct DockerRuntimeOptions {
   std::chrono::milliseconds ping_deadline{3'000};
   std::chrono::milliseconds ping_interval{5'000};
   std::chrono::milliseconds longest_retry{5'000};
+  /// How long a pull may go without getting on: layers are checked and unpacked without a word for minutes.
+  std::chrono::milliseconds pull_patience{300'000};
   /// How long a killed container may take to disappear.
   std::chrono::milliseconds kill_limit{30'000};
 };
@@ -51,6 +53,9 @@ class DockerRuntime final : public ports::ContainerRuntime {
   /// Connects and keeps connected, until the loop stops. Once.
   void begin();
 
+  ports::Task<Result<container::Image>> provide_image(std::string reference, ports::PullWatcher watcher) override;
+  bool is_as_specified(const ports::Instance& instance, const ports::InstanceSpec& spec,
+                       const container::Image& image) override;
   ports::Task<Result<ports::Instance>> start(ports::InstanceSpec spec) override;
   ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments, std::chrono::milliseconds deadline,
                                              std::string image) override;
@@ -73,6 +78,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
   enum class Link { unknown, up, down };
   struct LogCopy;
   struct EventStream;
+  struct Pull;
 
   // --- the connection
   ports::Task<> keep_connected();
@@ -88,7 +94,14 @@ class DockerRuntime final : public ports::ContainerRuntime {
   void drop(const std::string& id);
   void changed() { changed_->notify_all(); }
 
+  // --- images
+  ports::Task<Result<container::Image>> find_image(std::string reference);
+  ports::Task<Result<void>> pull(std::string reference, ports::PullWatcher watcher);
+  ports::Task<> run_pull(std::shared_ptr<Pull> pull);
+
   // --- starting
+  [[nodiscard]] Result<container::CreateRequest> request_of(const ports::InstanceSpec& spec,
+                                                            const container::Image& image) const;
   ports::Task<Result<std::string>> create(container::CreateRequest request);
   ports::Task<Result<bool>> make_room_for_name(std::string name);
   ports::Task<Result<ports::Instance>> start_created(std::string id, ports::InstanceSpec spec);

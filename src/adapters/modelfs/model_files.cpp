@@ -5,7 +5,10 @@
 #include "adapters/modelfs/paths.h"
 #include "base/masking.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 namespace dgxmm::modelfs {
@@ -23,6 +26,25 @@ std::vector<std::string> projectors_in(const fs::path& folder) {
     if (part && model::describe_projector(*part)) found.push_back((folder / name).string());
   }
   return found;
+}
+
+/// Nothing that a program needs to run, or that tells about the host, is handed on because a link names it.
+bool is_of_the_system(const fs::path& path) {
+  constexpr std::array<std::string_view, 5> kFolders{"dev", "etc", "proc", "run", "sys"};
+  const auto first = path.relative_path().begin();
+  return first == path.relative_path().end() || std::ranges::find(kFolders, first->string()) != kFolders.end();
+}
+
+void add_linked_file(const fs::path& root, const fs::path& link, std::vector<ports::LinkedFile>& found) {
+  std::error_code error;
+  const auto target = fs::read_symlink(link, error);
+  if (error) return;
+  const auto path = (link.parent_path() / target).lexically_normal();
+  const auto inside = path.lexically_relative(root);
+  if (!inside.empty() && *inside.begin() != "..") return;
+  const auto file = fs::canonical(link, error);
+  if (error || !fs::is_regular_file(file, error) || is_of_the_system(file) || is_of_the_system(path)) return;
+  found.push_back({.path = path.string(), .file = file.string()});
 }
 
 }  // namespace
@@ -45,6 +67,23 @@ Result<model::Projector> FileSystemModels::describe_projector(const std::string&
   auto projector = model::describe_projector(*part);
   if (projector) projector->path = path;
   return projector;
+}
+
+std::vector<ports::LinkedFile> FileSystemModels::linked_files(const std::string& folder) {
+  std::vector<ports::LinkedFile> found;
+  const auto root = tidied(folder).lexically_normal();
+  std::error_code error;
+  auto entry = fs::recursive_directory_iterator{root, fs::directory_options::skip_permission_denied, error};
+  for (std::size_t names = 0; !error && entry != fs::recursive_directory_iterator{} && names < kMaxNames; ++names) {
+    if (entry.depth() >= kMaxDepth) entry.disable_recursion_pending();
+    std::error_code unreadable;
+    if (entry->is_symlink(unreadable)) add_linked_file(root, entry->path(), found);
+    entry.increment(error);
+  }
+  std::ranges::sort(found, {}, &ports::LinkedFile::path);
+  const auto same = std::ranges::unique(found);
+  found.erase(same.begin(), same.end());
+  return found;
 }
 
 ports::Catalog FileSystemModels::scan(const std::vector<ports::SearchedFolder>& folders) {

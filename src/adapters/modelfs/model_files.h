@@ -15,6 +15,7 @@ class FileSystemModels final : public ports::ModelFiles {
   /// Also takes a folder with one GGUF model, and the `models--ORG--NAME` folder of a Hugging Face cache.
   Result<model::ModelDescription> describe(const std::string& path) override;
   Result<model::Projector> describe_projector(const std::string& path) override;
+  std::vector<ports::LinkedFile> linked_files(const std::string& folder) override;
   /// Follows links to folders, each folder once; a model that several links lead to is listed once.
   ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override;
 

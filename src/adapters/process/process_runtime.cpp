@@ -247,6 +247,11 @@ ports::Task<Result<ports::Instance>> ProcessRuntime::launch(ports::InstanceSpec 
   co_return instance;
 }
 
+ports::Task<Result<container::Image>> ProcessRuntime::provide_image(std::string reference,
+                                                                    ports::PullWatcher /*watcher*/) {
+  co_return fail("image_not_found", "a process has no image", {}, std::move(reference));
+}
+
 ports::Task<Result<std::string>> ProcessRuntime::output_of(std::vector<std::string> arguments, milliseconds deadline,
                                                            std::string /*image*/) {
   if (arguments.empty()) co_return fail("start_failed", "the command line is empty");

@@ -40,7 +40,9 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   view.name = deployment.name;
   view.state = deployment::name_of(deployment.state);
   view.state_since = format_time(deployment.state_since);
-  view.phase = deployment.state == deployment::State::loading ? deployment.progress.phase : std::string{};
+  const bool on_its_way =
+      deployment.state == deployment::State::starting || deployment.state == deployment::State::loading;
+  if (on_its_way) view.phase = deployment.progress.phase;
   if (deployment.state == deployment::State::sleeping) view.sleep_level = deployment.sleep_level;
   view.asleep_bytes = deployment.asleep;
   view.sleep_freed_bytes = deployment.sleep_freed;
@@ -66,6 +68,7 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
     if (instance->pid != 0) view.pid = instance->pid;
     view.image_id = instance->image;
     if (instance->is_container()) view.container = instance->container_id;
+    if (!deployment.outdated.empty()) view.outdated = deployment.outdated;
   }
   view.created_at = format_time(deployment.created_at);
   if (deployment.ready_at) view.ready_at = format_time(*deployment.ready_at);

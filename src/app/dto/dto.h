@@ -67,7 +67,8 @@ struct Deployment {
   std::string name;
   std::string state;
   std::string state_since;
-  std::string phase;  ///< while loading: what it is doing, by its log; of one that wakes up: which part
+  std::string phase;  ///< while starting: how far its image is; while loading: what it is doing, by its log; of one
+                      ///< that wakes up: which part
   std::string model;
   std::string model_name;
   std::string served_name;
@@ -90,6 +91,7 @@ struct Deployment {
   std::optional<std::string> image;      ///< of a container: as it was asked for
   std::optional<std::string> image_id;   ///< … and what that was at the last start
   std::optional<std::string> container;  ///< its id
+  std::optional<std::string> outdated;   ///< why a start now would make another one (D8); null: it would not
   std::string created_at;
   std::optional<std::string> ready_at;
   std::optional<Failure> failure;

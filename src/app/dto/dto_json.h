@@ -22,8 +22,8 @@ BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
 BOOST_DESCRIBE_STRUCT(Deployment, (),
                       (id, name, state, state_since, phase, model, model_name, served_name, url, config, reserved_bytes,
                        measured, estimate, footprint_bytes, sleep_level, asleep_bytes, sleep_freed_bytes, busy,
-                       idle_since, priority, pinned, labels, pid, runtime, image, image_id, container, created_at,
-                       ready_at, failure))
+                       idle_since, priority, pinned, labels, pid, runtime, image, image_id, container, outdated,
+                       created_at, ready_at, failure))
 BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, measured))
 BOOST_DESCRIBE_STRUCT(Budget, (),
                       (revision, time, mem_total_bytes, mem_available_bytes, safety_margin_bytes, os_reserve_bytes,

@@ -115,10 +115,6 @@ Result<void> Admission::check_startable(const engine::DeployRequest& request, co
   if (auto valid = engine::check(config); !valid) return valid;
   const auto placed = engine::with_runtime(request, estimates_.settings().runtime_defaults(engine::kind_of(config)));
   if (!placed) return fail(placed.error());
-  if (engine::in_container(*placed) && engine::kind_of(config) == engine::EngineKind::vllm) {
-    return fail("engine_not_supported_yet", "vLLM is not started in containers yet, only as a process",
-                "ask for the runtime process, without an image", "runtime");
-  }
   if (request.name) {
     if (auto free = check_name_is_free(*request.name, leaving); !free) return free;
   }

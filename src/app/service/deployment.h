@@ -56,6 +56,8 @@ struct Deployment {
   engine::Progress progress;
   engine::Activity activity;
   std::optional<WallTime> idle_since;
+  std::string
+      outdated;  ///< why a start now would make another container than the one that runs (D8); empty: it would not
   Bytes wake_peak = {};  ///< while it wakes up: the most that it may hold; else 0
 
   [[nodiscard]] Bytes reserved() const { return std::max(estimate.total, wake_peak); }

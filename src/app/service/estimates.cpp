@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
+#include <utility>
 
 namespace dgxmm::service {
 namespace {
@@ -37,6 +39,17 @@ ports::Task<Result<std::string>> Estimates::resolve_path(std::string model, std:
                    "give the whole path, or a name that `dgxmm models` lists", field);
   }
   co_return co_await catalog_.find(std::move(model), std::move(field));
+}
+
+ports::Task<std::vector<ports::LinkedFile>> Estimates::linked_files(std::vector<std::string> models) {
+  std::vector<ports::LinkedFile> found;
+  co_await loop_.on_pool([&] {
+    for (const auto& model : models) {
+      auto links = files_.linked_files(model);
+      found.insert(found.end(), std::make_move_iterator(links.begin()), std::make_move_iterator(links.end()));
+    }
+  });
+  co_return found;
 }
 
 ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request, Where where) {

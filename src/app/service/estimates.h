@@ -49,6 +49,9 @@ class Estimates {
   /// The same request for the other quantizations of its model in the catalog; those that cannot be had are left out.
   ports::Task<std::vector<Prepared>> prepare_other_quantizations(Prepared asked);
 
+  /// What links in these models' folders lead to outside of them.
+  ports::Task<std::vector<ports::LinkedFile>> linked_files(std::vector<std::string> models);
+
   /// The estimate of one configuration of a model and what is loaded beside it, with calibration. Pure but for what was
   /// learned.
   [[nodiscard]] Result<memory::Estimate> estimate(const model::ModelDescription& model,

@@ -7,6 +7,15 @@ namespace dgxmm::service {
 using ports::Instance;
 using ports::Task;
 
+Task<Result<container::Image>> Runtimes::provide_image(std::string reference, ports::PullWatcher watcher) {
+  return containers_.provide_image(std::move(reference), std::move(watcher));
+}
+
+bool Runtimes::is_as_specified(const Instance& instance, const ports::InstanceSpec& spec,
+                               const container::Image& image) {
+  return of(instance).is_as_specified(instance, spec, image);
+}
+
 Task<Result<Instance>> Runtimes::start(ports::InstanceSpec spec) {
   auto& runtime = spec.container ? containers_ : processes_;
   return runtime.start(std::move(spec));

@@ -17,6 +17,9 @@ class Runtimes final : public ports::ContainerRuntime {
       : processes_(processes),
         containers_(containers) {}
 
+  ports::Task<Result<container::Image>> provide_image(std::string reference, ports::PullWatcher watcher) override;
+  bool is_as_specified(const ports::Instance& instance, const ports::InstanceSpec& spec,
+                       const container::Image& image) override;
   ports::Task<Result<ports::Instance>> start(ports::InstanceSpec spec) override;
   ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments, std::chrono::milliseconds deadline,
                                              std::string image) override;

@@ -21,8 +21,7 @@ constexpr auto kLoadingPoll = 100ms;
 constexpr auto kUnreachablePoll = 500ms;
 constexpr auto kHelpDeadline = 10s;
 constexpr auto kContainerHelpDeadline = 60s;
-// Of a container's /dev/shm: a limit, not a reservation. Docker's own 64 MiB is too small for some engines.
-constexpr Bytes kSharedMemoryLimit = gib(1);
+constexpr auto kOutdatedPoll = 30s;
 constexpr auto kReleasePoll = 50ms;
 constexpr auto kGuardPoll = 200ms;
 constexpr auto kGuardGrace = 500ms;  // the host has about two seconds left
@@ -113,31 +112,79 @@ void Supervisor::start(DeploymentId id) {
   deployment->activity = {};
   deployment->idle_since.reset();
   deployment->sleep_level.reset();
+  deployment->outdated.clear();
   deployment->wake_peak = {};
   world_.loop.spawn(fmt::format("start {}", deployment->name), run_start({id, deployment->generation}));
 }
 
-ports::Task<std::set<std::string, std::less<>>> Supervisor::supported_flags(std::string executable, std::string image) {
-  std::vector<std::string> arguments{executable, "--help"};
-  const auto shown_name = image.empty() ? executable : image;
-  const auto deadline = image.empty() ? kHelpDeadline : kContainerHelpDeadline;
-  const auto help = co_await world_.runtime.output_of(std::move(arguments), deadline, std::move(image));
-  if (help) co_return engine::parse_help_flags(*help);
-  log::warning("{} --help: {}; it is given the flags of the current build", printable(shown_name),
-               help.error().message);
-  co_return std::set<std::string, std::less<>>{};
+ports::Task<std::set<std::string, std::less<>>> Supervisor::supported_flags(std::string executable,
+                                                                            std::optional<container::Image> image) {
+  const auto id = image ? image->id : std::string{};
+  if (const auto known = flags_of_images_.find(id); image && known != flags_of_images_.end()) co_return known->second;
+  std::vector<std::string> arguments{image ? std::string{} : executable, "--help"};
+  const auto deadline = image ? kContainerHelpDeadline : kHelpDeadline;
+  const auto help = co_await world_.runtime.output_of(std::move(arguments), deadline, id);
+  if (!help) {
+    log::warning("{} --help: {}; it is given the flags of the current build", printable(image ? id : executable),
+                 help.error().message);
+    const bool may_answer_later = help.error().code == "docker_unreachable" || help.error().code == "shutting_down";
+    if (image && !may_answer_later) flags_of_images_[id] = {};
+    co_return std::set<std::string, std::less<>>{};
+  }
+  auto flags = engine::parse_help_flags(*help);
+  if (image) flags_of_images_.insert_or_assign(id, flags);
+  co_return flags;
 }
 
-engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment,
-                                           std::set<std::string, std::less<>> supported_flags) const {
+/// Nothing for a process.
+ports::Task<Result<std::optional<container::Image>>> Supervisor::provide_image(Watch watch) {
+  const auto* deployment = current(watch);
+  if (deployment == nullptr || !engine::in_container(deployment->request)) {
+    co_return Result<std::optional<container::Image>>{std::nullopt};
+  }
+  auto reference = deployment->request.image.value_or("");
+  ports::PullWatcher watcher = [this, watch](const std::string& phase) { return note_pull(watch, phase); };
+  auto image = co_await world_.runtime.provide_image(std::move(reference), std::move(watcher));
+  if (!image) co_return fail(image.error());
+  co_return std::optional{std::move(*image)};
+}
+
+/// A pull goes on as long as the deployment is to start.
+bool Supervisor::note_pull(Watch watch, const std::string& phase) {
+  auto* deployment = current(watch);
+  if (deployment == nullptr || deployment->state != deployment::State::starting) return false;
+  if (deployment->progress.phase == phase) return true;
+  deployment->progress.phase = phase;
+  events_.publish("deployment.progress", watch.id, fmt::format("{}: {}", deployment->name, phase),
+                  {{"name", deployment->name}, {"phase", phase}});
+  return true;
+}
+
+ports::Task<Supervisor::Surroundings> Supervisor::look_around(Watch watch, std::optional<container::Image> image) {
+  Surroundings found;
+  found.image = std::move(image);
+  const auto* deployment = current(watch);
+  if (deployment == nullptr) co_return found;
+  auto models = engine::models_of(deployment->model_path, deployment->config);
+  // vLLM takes a minute to say what it knows.
+  if (engine::kind_of(deployment->config) == engine::EngineKind::llamacpp) {
+    found.flags = co_await supported_flags(settings_.llama_server, found.image);
+  }
+  if (found.image) found.links = co_await estimates_.linked_files(std::move(models));
+  co_return found;
+}
+
+engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment, const Surroundings& surroundings) const {
   const bool contained = engine::in_container(deployment.request);
   engine::LaunchSpec spec{.executable = contained ? std::string{} : executable_of(deployment),
+                          .image_entrypoint = {},
                           .model_path = deployment.model_path,
                           .served_name = deployment.served_name,
                           .host = contained ? "0.0.0.0" : "127.0.0.1",
                           .port = contained ? engine::kContainerPort : deployment.port,
                           .config = deployment.config,
-                          .supported_flags = std::move(supported_flags)};
+                          .supported_flags = surroundings.flags};
+  if (surroundings.image) spec.image_entrypoint = surroundings.image->entrypoint;
   if (engine::kind_of(deployment.config) == engine::EngineKind::vllm) {
     const auto snapshot = sampler_.latest();
     spec.kv_cache = deployment.estimate.part("kv") + deployment.estimate.part("state");
@@ -151,13 +198,15 @@ const std::string& Supervisor::executable_of(const Deployment& deployment) const
   return engine::kind_of(deployment.config) == engine::EngineKind::vllm ? settings_.vllm : settings_.llama_server;
 }
 
-ports::InstanceSpec Supervisor::spec_of(const Deployment& deployment,
-                                        const std::set<std::string, std::less<>>& flags) const {
-  const auto launch = launch_spec(deployment, flags);
+ports::InstanceSpec Supervisor::spec_of(const Deployment& deployment, const Surroundings& surroundings) const {
+  auto launch = launch_spec(deployment, surroundings);
   auto command = engine::make_command(launch);
+  launch.gpu_memory_utilization.reset();  // follows what is free at the moment
+  auto lasting = engine::make_command(launch);
   ports::InstanceSpec spec{.deployment = deployment.id,
                            .name = identity_.instance_name(deployment.id),
                            .arguments = std::move(command.arguments),
+                           .lasting_arguments = std::move(lasting.arguments),
                            .environment = std::move(command.environment),
                            .log_path = identity_.log_path(deployment.id),
                            .before_start = {},
@@ -168,12 +217,16 @@ ports::InstanceSpec Supervisor::spec_of(const Deployment& deployment,
   auto* const tcp_ports = &world_.tcp_ports;
   spec.before_start = [tcp_ports, port = deployment.port] { tcp_ports->release(port); };
   if (!engine::in_container(deployment.request)) return spec;
+  spec.environment.emplace_back("HOME", engine::kContainerHome);
+  auto mounts = engine::model_mounts(deployment.model_path, deployment.config);
+  for (const auto& link : surroundings.links) mounts.push_back({.source = link.file, .target = link.path});
   spec.container = container::Settings{.image = deployment.request.image.value_or(""),
-                                       .mounts = engine::model_mounts(deployment.model_path, deployment.config),
+                                       .mounts = std::move(mounts),
                                        .gpu = world_.gpu_present,
-                                       .shm_size = kSharedMemoryLimit,
+                                       .shm_size = engine::shared_memory_limit(deployment.config),
                                        .host_port = deployment.port,
-                                       .container_port = engine::kContainerPort};
+                                       .container_port = engine::kContainerPort,
+                                       .cache_folder = std::string{engine::kContainerHome}};
   return spec;
 }
 
@@ -188,50 +241,49 @@ bool Supervisor::move_to_another_port(Deployment& deployment) {
   return true;
 }
 
+void Supervisor::start_failed(Deployment& deployment, const Error& error) {
+  world_.tcp_ports.release(deployment.port);                    // it may not have come to that
+  if (deployment.state != deployment::State::starting) return;  // asked to stop: `finish_stopping` goes on from here
+  deployment.failure = Failure{error.code, error.message, error.hint, {}};
+  table_.apply(deployment, deployment::Event::start_failed, error.message);
+  sampler_.refresh();
+}
+
 ports::Task<> Supervisor::run_start(Watch watch) {
+  // Before its turn: others may start while it is pulled.
+  const auto image = co_await provide_image(watch);
+  if (!image) {
+    if (auto* failed = current(watch)) start_failed(*failed, image.error());
+    co_return;
+  }
   const auto turn = co_await starts_.take();
   if (const auto* waiting = current(watch); waiting == nullptr || waiting->state != deployment::State::starting) {
     co_return;
   }
   being_started_.insert(watch.id);
   Membership starting{being_started_, watch.id};
+  const auto surroundings = co_await look_around(watch, *image);
   auto* deployment = current(watch);
-  if (deployment == nullptr) co_return;
-  const bool contained = engine::in_container(deployment->request);
-  auto image = contained ? deployment->request.image.value_or("") : std::string{};
-  std::set<std::string, std::less<>> flags;
-  // vLLM takes a minute to say what it knows.
-  if (engine::kind_of(deployment->config) == engine::EngineKind::llamacpp) {
-    flags = co_await supported_flags(contained ? std::string{} : settings_.llama_server, std::move(image));
-  }
-  deployment = current(watch);
   if (deployment == nullptr || deployment->state != deployment::State::starting) co_return;
-  auto spec = spec_of(*deployment, flags);
+  auto spec = spec_of(*deployment, surroundings);
   world_.logs.remove(spec.log_path);
   auto started = co_await world_.runtime.start(std::move(spec));
   deployment = current(watch);
   const bool port_lost = deployment != nullptr && !started && started.error().code == "port_taken";
   if (port_lost && move_to_another_port(*deployment)) {
-    auto again = spec_of(*deployment, flags);
+    auto again = spec_of(*deployment, surroundings);
     started = co_await world_.runtime.start(std::move(again));
   }
   starting.end();
 
   deployment = current(watch);
   if (deployment == nullptr) co_return;
-  const bool asked_to_stop =
-      deployment->state != deployment::State::starting;  // then `finish_stopping` goes on from here
   if (!started) {
-    world_.tcp_ports.release(deployment->port);  // it may not have come to that
-    if (asked_to_stop) co_return;
-    const auto& error = started.error();
-    deployment->failure = Failure{error.code, error.message, error.hint, {}};
-    table_.apply(*deployment, deployment::Event::start_failed, error.message);
-    sampler_.refresh();
+    start_failed(*deployment, started.error());
     co_return;
   }
   deployment->instance = std::move(*started);
-  if (asked_to_stop) {
+  if (deployment->state != deployment::State::starting) {  // asked to stop: `finish_stopping` goes on from here
     table_.save_fact(*deployment);
     co_return;
   }
@@ -240,6 +292,35 @@ ports::Task<> Supervisor::run_start(Watch watch) {
   sampler_.refresh();
   watch_instance(*deployment, true);
   co_await guard_start(watch);
+}
+
+ports::Task<> Supervisor::check_outdated(Watch watch) {
+  const auto* before = current(watch);
+  if (before == nullptr || !engine::in_container(before->request)) co_return;
+  auto reference = before->request.image.value_or("");
+  const auto image = co_await world_.runtime.provide_image(std::move(reference), {});
+  if (!image) co_return;  // nothing to compare with
+  const auto is_another = [&](const Deployment& deployment) {
+    return deployment.instance && deployment.instance->image && deployment.instance->image != image->id;
+  };
+  Surroundings surroundings;
+  if (const auto* looked = current(watch); looked != nullptr && !is_another(*looked)) {
+    surroundings = co_await look_around(watch, *image);
+  }
+  auto* deployment = current(watch);
+  if (deployment == nullptr || is_ending(*deployment) || !deployment->instance) co_return;
+  std::string reason;
+  if (is_another(*deployment)) {
+    reason = fmt::format("the image {} is another one by now", printable(deployment->request.image.value_or("")));
+  } else if (!world_.runtime.is_as_specified(*deployment->instance, spec_of(*deployment, surroundings), *image)) {
+    reason = "it would be started with other settings now";
+  }
+  if (reason == deployment->outdated) co_return;
+  deployment->outdated = reason;
+  const auto message = reason.empty() ? std::string{"up to date again"}
+                                      : fmt::format("outdated: {}; it runs on until it is stopped", reason);
+  events_.publish("deployment.outdated", watch.id, fmt::format("{}: {}", deployment->name, message),
+                  {{"name", deployment->name}, {"outdated", reason}});
 }
 
 ports::Task<> Supervisor::guard_start(Watch watch) {
@@ -282,6 +363,7 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
   const auto log_path = identity_.log_path(watch.id);
   const auto follower = world_.logs.follow(log_path, read_log_from_start);
   const auto reader = readers_[watch.id];
+  std::optional<SteadyTime> compared_at;
   auto give_up_at = world_.clock.steady() + kReleaseLimit;
   if (const auto* deployment = current(watch)) give_up_at = world_.clock.steady() + loading_limit(*deployment);
 
@@ -339,6 +421,10 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
     } else {
       world_.logs.trim(log_path);
       co_await poll_activity(watch);
+      if (const auto now = world_.clock.steady(); !compared_at || now - *compared_at >= kOutdatedPoll) {
+        compared_at = now;
+        co_await check_outdated(watch);
+      }
       co_await world_.loop.sleep_for(seconds(settings_.budget_interval_s));
     }
   }

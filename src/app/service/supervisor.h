@@ -83,12 +83,24 @@ class Supervisor {
     std::int64_t generation = 0;
   };
 
+  /// What a start depends on beside the deployment, and takes time to find out.
+  struct Surroundings {
+    std::set<std::string, std::less<>> flags;  ///< that the engine's build knows; empty: not asked
+    std::optional<container::Image> image;     ///< of a container
+    std::vector<ports::LinkedFile> links;      ///< outside of the model's folder, for a container
+  };
+
   [[nodiscard]] Deployment* current(Watch watch);
   void watch_instance(Deployment& deployment, bool read_log_from_start);
-  [[nodiscard]] engine::LaunchSpec launch_spec(const Deployment& deployment,
-                                               std::set<std::string, std::less<>> supported_flags) const;
+  [[nodiscard]] engine::LaunchSpec launch_spec(const Deployment& deployment, const Surroundings& surroundings) const;
   [[nodiscard]] const std::string& executable_of(const Deployment& deployment) const;
   ports::Task<> run_start(Watch watch);
+  ports::Task<Result<std::optional<container::Image>>> provide_image(Watch watch);
+  bool note_pull(Watch watch, const std::string& phase);
+  ports::Task<Surroundings> look_around(Watch watch, std::optional<container::Image> image);
+  void start_failed(Deployment& deployment, const Error& error);
+  /// D8: compares the container that runs with what a start would make now.
+  ports::Task<> check_outdated(Watch watch);
   ports::Task<> watch_exit(Watch watch, ports::Instance instance);
   ports::Task<> watch_engine(Watch watch, bool read_log_from_start);
   ports::Task<> calibrate(Watch watch);
@@ -102,10 +114,10 @@ class Supervisor {
   ports::Task<> guard_adopted_start(Watch watch);
   ports::Task<> give_up_loading(Watch watch);
   ports::Task<> end_loading(Watch watch, Failure failure, std::chrono::milliseconds grace);
-  ports::Task<std::set<std::string, std::less<>>> supported_flags(std::string executable, std::string image);
+  ports::Task<std::set<std::string, std::less<>>> supported_flags(std::string executable,
+                                                                  std::optional<container::Image> image);
   bool move_to_another_port(Deployment& deployment);
-  [[nodiscard]] ports::InstanceSpec spec_of(const Deployment& deployment,
-                                            const std::set<std::string, std::less<>>& flags) const;
+  [[nodiscard]] ports::InstanceSpec spec_of(const Deployment& deployment, const Surroundings& surroundings) const;
   void adopt(Deployment& deployment);
   void report_unknown(const std::string& name, const ports::Instance& instance);
   ports::Task<> reconcile_containers();
@@ -146,7 +158,8 @@ class Supervisor {
   std::set<DeploymentId> being_stopped_;
   std::set<DeploymentId> changing_sleep_;  ///< falling asleep or waking up by our own call
   std::map<DeploymentId, std::shared_ptr<engine::LogReader>> readers_;
-  std::map<DeploymentId, SteadyTime> last_answer_;  ///< of a serving engine
+  std::map<DeploymentId, SteadyTime> last_answer_;                             ///< of a serving engine
+  std::map<std::string, std::set<std::string, std::less<>>> flags_of_images_;  ///< by the image's id
 };
 
 }  // namespace dgxmm::service

@@ -27,6 +27,9 @@ struct Settings {
   Bytes shm_size = gib(1);           ///< of the container's own /dev/shm: a limit, not a reservation
   std::uint16_t host_port = 0;       ///< published on 127.0.0.1 only
   std::uint16_t container_port = 0;  ///< where the program listens inside
+  /// A folder inside that may be written and outlives the container, one volume for all of an installation: what
+  /// engines compile at their first start. Empty: none.
+  std::string cache_folder = {};
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 
@@ -41,6 +44,7 @@ struct EngineInfo {
   std::string root_dir;
   std::string storage_driver;
   std::string default_runtime;
+  std::string architecture;              ///< of the host: "aarch64", "x86_64", …
   std::vector<std::string> runtimes;     ///< names, sorted
   std::vector<std::string> cdi_devices;  ///< "nvidia.com/gpu=all", …
   bool rootless = false;
@@ -90,6 +94,7 @@ struct Image {
   std::vector<std::string> tags;
   std::vector<std::string> digests;  ///< "name@sha256:…" of the registries that it came from
   std::vector<std::string> entrypoint;
+  std::string architecture;  ///< "arm64", "amd64", …
   friend bool operator==(const Image&, const Image&) = default;
 };
 

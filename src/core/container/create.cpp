@@ -23,6 +23,13 @@ bj::array to_array(const std::vector<std::string>& items) {
   return array;
 }
 
+bj::object cache_mount(const CreateRequest& request) {
+  return {{"Type", "volume"},
+          {"Source", request.owner + "cache"},
+          {"Target", request.settings.cache_folder},
+          {"VolumeOptions", {{"NoCopy", true}, {"Labels", {{kOwnerLabel, request.owner}}}}}};
+}
+
 bj::object mount_of(const Mount& mount) {
   return {{"Type", "bind"},
           {"Source", mount.source},
@@ -41,12 +48,13 @@ void add_gpu(GpuAccess access, bj::object& host, bj::array& environment) {
   }
 }
 
-bj::object body_without_labels(const CreateRequest& request) {
+bj::object body_without_labels(const CreateRequest& request, std::vector<std::string> arguments) {
   const auto& settings = request.settings;
   bj::array environment;
   for (const auto& [name, value] : request.environment) environment.emplace_back(valid_utf8(name + "=" + value));
   bj::array mounts;
   for (const auto& mount : settings.mounts) mounts.emplace_back(mount_of(mount));
+  if (!settings.cache_folder.empty()) mounts.emplace_back(cache_mount(request));
   bj::object host{
       {"Init", true},  // D2
       {"IpcMode", "private"},
@@ -74,7 +82,6 @@ bj::object body_without_labels(const CreateRequest& request) {
     body["ExposedPorts"] = bj::object{{inside, bj::object{}}};
   }
   body["HostConfig"] = std::move(host);
-  auto arguments = request.arguments;
   if (!arguments.empty()) {
     if (!arguments.front().empty()) body["Entrypoint"] = bj::array{valid_utf8(arguments.front())};
     arguments.erase(arguments.begin());
@@ -94,14 +101,15 @@ GpuAccess gpu_access(const EngineInfo& info) {
 
 std::string spec_digest(const CreateRequest& request) {
   std::uint64_t digest = 14695981039346656037U;  // FNV-1a
-  for (const char c : bj::serialize(body_without_labels(request))) {
+  const auto& lasting = request.lasting_arguments.empty() ? request.arguments : request.lasting_arguments;
+  for (const char c : bj::serialize(body_without_labels(request, lasting))) {
     digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211U;
   }
   return fmt::format("{:016x}", digest);
 }
 
 std::string create_body(const CreateRequest& request) {
-  auto body = body_without_labels(request);
+  auto body = body_without_labels(request, request.arguments);
   body["Labels"] = bj::object{{kOwnerLabel, request.owner},
                               {kNameLabel, request.name},
                               {kDeploymentLabel, std::to_string(request.deployment.value)},

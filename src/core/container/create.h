@@ -29,6 +29,8 @@ struct CreateRequest {
   DeploymentId deployment;
   /// argv. An empty first argument stands for the image's own entrypoint; no shell is involved either way.
   std::vector<std::string> arguments;
+  /// The same without what differs from one start to the next; of this the digest is made. Empty: as `arguments`.
+  std::vector<std::string> lasting_arguments = {};
   std::vector<std::pair<std::string, std::string>> environment;
   std::string image_id;  ///< what `settings.image` is today
   GpuAccess gpu = GpuAccess::none;

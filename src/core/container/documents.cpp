@@ -116,7 +116,8 @@ Result<Image> image_of(const bj::object& object) {
   return Image{.id = std::move(*id),
                .tags = texts(list(object, "RepoTags")),
                .digests = texts(list(object, "RepoDigests")),
-               .entrypoint = texts(list(child(object, "Config"), "Entrypoint"))};
+               .entrypoint = texts(list(child(object, "Config"), "Entrypoint")),
+               .architecture = text(object, "Architecture")};
 }
 
 template <class T, class ReadOne>
@@ -223,6 +224,7 @@ Result<EngineInfo> parse_info(std::string_view json) {
                   .root_dir = text(object, "DockerRootDir"),
                   .storage_driver = text(object, "Driver"),
                   .default_runtime = text(object, "DefaultRuntime"),
+                  .architecture = text(object, "Architecture"),
                   .runtimes = {},
                   .cdi_devices = {},
                   .rootless = false,

@@ -17,6 +17,8 @@ namespace dgxmm::engine {
 /// Everything needed to write an engine's command line.
 struct LaunchSpec {
   std::string executable;  ///< llama-server or vllm; empty: the entrypoint of a container's image
+  /// Of a container: what its image runs by itself, with whatever arguments follow.
+  std::optional<std::vector<std::string>> image_entrypoint;
   std::string model_path;  ///< first split of a GGUF, or a folder
   std::string served_name;
   std::string host = "127.0.0.1";  ///< where it listens

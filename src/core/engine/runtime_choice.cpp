@@ -53,12 +53,25 @@ Result<DeployRequest> with_runtime(DeployRequest request, const RuntimeDefaults&
   if (!request.image && !defaults.image.empty()) request.image = defaults.image;
   if (!request.image) {
     return bad_field("image", "a container needs one",
-                     "name it with the request, or in the settings (`llamacpp_image`)");
+                     "name it with the request, or in the settings (`llamacpp_image`, `vllm_image`)");
   }
   return request;
 }
 
 bool in_container(const DeployRequest& request) { return request.runtime == kDocker; }
+
+Bytes shared_memory_limit(const EngineConfig& config) {
+  const auto* vllm = std::get_if<VllmConfig>(&config);
+  if (vllm == nullptr) return gib(1);
+  return gib(2) + gib(vllm->mm_processor_cache_gb.value_or(0));
+}
+
+std::vector<std::string> models_of(std::string_view model_path, const EngineConfig& config) {
+  std::vector<std::string> models{std::string{model_path}};
+  auto draft = std::visit([](const auto& engine) { return engine.draft_model; }, config);
+  if (!draft.empty()) models.push_back(std::move(draft));
+  return models;
+}
 
 std::vector<container::Mount> model_mounts(std::string_view model_path, const EngineConfig& config) {
   std::vector<container::Mount> mounts;

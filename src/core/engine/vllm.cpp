@@ -4,6 +4,7 @@
 #include "base/masking.h"
 #include "core/engine/log_marks.h"
 #include "core/engine/prometheus.h"
+#include "core/engine/runtime_choice.h"
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
@@ -264,6 +265,35 @@ class VllmLogReader final : public LogReader {
   RootCause root_cause_;
 };
 
+bool is_program(std::string_view word, std::string_view name) {
+  const auto slash = word.rfind('/');
+  return word.substr(slash == std::string_view::npos ? 0 : slash + 1) == name;
+}
+
+/// "ENTRYPOINT vllm serve …" in a Dockerfile: takes no arguments.
+bool is_shell_line(const std::vector<std::string>& entrypoint) {
+  return entrypoint.size() > 1 && entrypoint[1] == "-c" &&
+         (is_program(entrypoint[0], "sh") || is_program(entrypoint[0], "bash"));
+}
+
+/// Everything up to the first option. In a container the image's entrypoint says some of it already: `vllm serve` in
+/// vllm/vllm-openai, the module of its server in older ones (which has the model as an option); NVIDIA's, and others,
+/// run whatever arguments they get.
+std::vector<std::string> first_words(const LaunchSpec& spec) {
+  if (!spec.image_entrypoint) return {spec.executable, "serve", spec.model_path};
+  const auto& entrypoint = *spec.image_entrypoint;
+  if (entrypoint.empty() || is_shell_line(entrypoint)) return {"vllm", "serve", spec.model_path};
+  const auto& last = entrypoint.back();
+  if (last == "vllm.entrypoints.openai.api_server" || is_program(last, "api_server.py")) {
+    return {"", "--model", spec.model_path};
+  }
+  if (is_program(last, "vllm")) return {"", "serve", spec.model_path};
+  if (last == "serve" && entrypoint.size() > 1 && is_program(entrypoint[entrypoint.size() - 2], "vllm")) {
+    return {"", spec.model_path};
+  }
+  return {"", "vllm", "serve", spec.model_path};
+}
+
 /// What is off, or left to the model, by default.
 void add_optional(const VllmConfig& config, std::vector<std::string>& arguments) {
   const auto add = [&arguments](std::string_view flag, const std::string& value) {
@@ -315,14 +345,12 @@ Command make_vllm_command(const LaunchSpec& spec) {
   const auto& config = std::get<VllmConfig>(spec.config);
   Command command;
   // Everything that has a default is written out: vLLM's defaults depend on the GPU and move between releases.
-  command.arguments = {
-      spec.executable,
-      "serve",
-      spec.model_path,
+  command.arguments = first_words(spec);
+  const std::vector<std::string> options{
       "--served-model-name",
       spec.served_name,
       "--host",
-      "127.0.0.1",
+      spec.host,
       "--port",
       std::to_string(spec.port),
       "--max-model-len",
@@ -334,6 +362,7 @@ Command make_vllm_command(const LaunchSpec& spec) {
       "--kv-cache-dtype",
       config.kv_cache_dtype,
   };
+  command.arguments.insert(command.arguments.end(), options.begin(), options.end());
   if (spec.kv_cache) {
     command.arguments.emplace_back("--kv-cache-memory-bytes");
     command.arguments.push_back(std::to_string(spec.kv_cache->count()));
@@ -352,9 +381,23 @@ Command make_vllm_command(const LaunchSpec& spec) {
       {"VLLM_NO_USAGE_STATS", "1"},
       {"HF_HUB_OFFLINE", "1"},  // the model is a folder on this disk
       {"TRANSFORMERS_OFFLINE", "1"},
+      // The first start of a model may compile kernels: each compiler takes GiB of the same pool.
+      {"MAX_JOBS", "4"},
   };
+  if (spec.image_entrypoint) {
+    // Images set some of these to places that a container of ours cannot write, or that end with it.
+    const std::string home{kContainerHome};
+    for (const auto& [name, folder] : {std::pair{"XDG_CACHE_HOME", "/cache"},
+                                       {"HF_HOME", "/huggingface"},
+                                       {"VLLM_CACHE_ROOT", "/vllm"},
+                                       {"TRITON_CACHE_DIR", "/triton"},
+                                       {"TORCHINDUCTOR_CACHE_DIR", "/torchinductor"},
+                                       {"FLASHINFER_WORKSPACE_BASE", "/flashinfer"}}) {
+      command.environment.emplace_back(name, home + folder);
+    }
+  }
   if (config.sleep_mode) {
-    // The routes for sleeping; they belong to whoever may reach the port, and it listens on this host alone.
+    // The routes for sleeping; they belong to whoever may reach the port, and it is open on this host alone.
     command.environment.emplace_back("VLLM_SERVER_DEV_MODE", "1");
     // Expandable segments, which the daemon's environment may ask for, exclude the allocator that sleeps.
     command.environment.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "");

@@ -47,6 +47,8 @@ constexpr std::array kDefinitions{
         "where engines run when a deployment does not say: process, docker, or auto (docker if an image is named)"},
     Definition{"llamacpp_image", Kind::text, "", 0, 0, false,
                "the image of llama.cpp's server for containers; its entrypoint is llama-server"},
+    Definition{"vllm_image", Kind::text, "", 0, 0, false,
+               "the image of vLLM for containers: vllm/vllm-openai, NVIDIA's, or another with vllm on its PATH"},
     Definition{"docker_socket", Kind::text, "/var/run/docker.sock", 0, 0, false, "the Docker Engine's Unix socket"},
     Definition{"docker_network", Kind::text, "", 0, 0, false,
                "the Docker network that containers get; empty = Docker's default"},
@@ -92,6 +94,7 @@ Member member_of(std::string_view name) {
       {"nvml_library", &Settings::nvml_library},
       {"runtime", &Settings::runtime},
       {"llamacpp_image", &Settings::llamacpp_image},
+      {"vllm_image", &Settings::vllm_image},
       {"docker_socket", &Settings::docker_socket},
       {"docker_network", &Settings::docker_network},
       {"model_folders", &Settings::model_folders},
@@ -194,7 +197,7 @@ std::vector<model::SearchedFolder> Settings::searched_folders() const {
 }
 
 engine::RuntimeDefaults Settings::runtime_defaults(engine::EngineKind kind) const {
-  return {.runtime = runtime, .image = kind == engine::EngineKind::llamacpp ? llamacpp_image : std::string{}};
+  return {.runtime = runtime, .image = kind == engine::EngineKind::llamacpp ? llamacpp_image : vllm_image};
 }
 
 std::span<const Definition> definitions() { return kDefinitions; }

@@ -32,6 +32,7 @@ struct Settings {
   std::string nvml_library = "libnvidia-ml.so.1";
   std::string runtime = "auto";
   std::string llamacpp_image;
+  std::string vllm_image;
   std::string docker_socket = "/var/run/docker.sock";
   std::string docker_network;
   std::vector<std::string> model_folders;

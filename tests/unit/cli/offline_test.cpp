@@ -36,6 +36,7 @@ class OneModel final : public ports::ModelFiles {
     if (path.ends_with("/mmproj.gguf")) return model::Projector{.path = path, .file = mib(50), .tensors = mib(49)};
     return fail("model_not_found", "there is no " + path, {}, path);
   }
+  std::vector<ports::LinkedFile> linked_files(const std::string& /*folder*/) override { return {}; }
   ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override {
     ports::Catalog found;
     for (const auto& folder : folders) found.models.push_back({.name = "m", .path = folder.path + "/m.gguf"});
@@ -54,6 +55,7 @@ class OneFolder final : public ports::ModelFiles {
   Result<model::Projector> describe_projector(const std::string& path) override {
     return OneModel{}.describe_projector(path);
   }
+  std::vector<ports::LinkedFile> linked_files(const std::string& /*folder*/) override { return {}; }
   ports::Catalog scan(const std::vector<ports::SearchedFolder>&) override { return {}; }
 };
 

@@ -473,5 +473,31 @@ TEST_F(ModelFiles, AFolderThatCannotBeReadIsNotTakenForAnEmptyOne) {
   fs::permissions(at("closed"), fs::perms::owner_all);
 }
 
+TEST_F(ModelFiles, LinksOutOfAFolderAreNamedWithTheFilesBehindThem) {
+  const auto snapshot = root_ / "hub" / "models--a--b" / "snapshots" / "1";
+  const auto blobs = root_ / "hub" / "models--a--b" / "blobs";
+  const auto disk = root_ / "other disk";
+  for (const auto& folder : {snapshot / "inner", blobs, disk}) fs::create_directories(folder);
+  for (const auto& file : {blobs / "12", disk / "34", snapshot / "plain"}) std::ofstream{file} << "x";
+  fs::create_symlink(disk / "34", blobs / "34");  // a blob that was moved
+  fs::create_symlink("../../blobs/12", snapshot / "config.json");
+  fs::create_symlink("../../blobs/34", snapshot / "model.safetensors");
+  fs::create_symlink("../../../blobs/12", snapshot / "inner" / "again.json");
+  fs::create_symlink("plain", snapshot / "inside");
+  fs::create_symlink("../../blobs/56", snapshot / "dangling");
+  fs::create_symlink(blobs, snapshot / "folder");
+  fs::create_symlink("/etc/passwd", snapshot / "passwd");
+  fs::create_symlink("/proc/self/environ", snapshot / "environ");
+  using ports::LinkedFile;
+  const auto real = fs::canonical(root_);
+  const auto canonical_blob = (real / "hub" / "models--a--b" / "blobs" / "12").string();
+  EXPECT_THAT(models_.linked_files(snapshot.string()),
+              ElementsAre(LinkedFile{(blobs / "12").string(), canonical_blob},
+                          LinkedFile{(blobs / "34").string(), (real / "other disk" / "34").string()}));
+  EXPECT_THAT(models_.linked_files(snapshot.string() + "/"), ::testing::SizeIs(2));
+  EXPECT_THAT(models_.linked_files((snapshot / "plain").string()), IsEmpty());
+  EXPECT_THAT(models_.linked_files(at("nowhere")), IsEmpty());
+}
+
 }  // namespace
 }  // namespace dgxmm::modelfs

@@ -173,5 +173,90 @@ TEST(Contained, OneThatNoDeploymentKnowsIsNamedWithWhatEndsIt) {
   EXPECT_EQ(world.runtime.running_count(), 1U);
 }
 
+TEST(Contained, AnImageThatIsMissingIsPulledAndThePullIsItsPhase) {
+  World world;
+  world.runtime.images.pull_takes = 10s;
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kInContainer);
+  daemon.loop->run_for(2s);
+  const auto pulling = daemon.request("GET", path_of(id));
+  EXPECT_EQ(member(pulling, "state"), "starting");
+  EXPECT_EQ(member(pulling, "phase"), "pulling the image, 1.0 of 2.0 GiB");
+  EXPECT_GT(daemon.budget().committed, Bytes{0}) << "P13: it is reserved already";
+  daemon.expect_state(id, State::ready);
+}
+
+TEST(Contained, OthersStartWhileAnImageIsPulled) {
+  World world;
+  world.runtime.images.pull_takes = 60s;
+  Daemon daemon{world};
+  const auto slow = daemon.deploy(kInContainer);
+  const auto process = daemon.deploy(R"("model": "/models/b.gguf")");
+  daemon.expect_state(process, State::ready);
+  EXPECT_EQ(daemon.at(slow).state, State::starting);
+}
+
+TEST(Contained, AStopBreaksOffThePull) {
+  World world;
+  world.runtime.images.pull_takes = 1h;
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kInContainer);
+  daemon.loop->run_for(1s);
+  EXPECT_EQ(daemon.request("POST", path_of(id, "/stop")).status, 200);
+  EXPECT_EQ(daemon.at(id).state, State::stopped);
+  daemon.loop->run_for(1s);
+  EXPECT_EQ(world.runtime.pulls_broken_off, 1);
+  EXPECT_TRUE(world.runtime.engines().empty());
+  EXPECT_EQ(daemon.budget().committed, Bytes{0});
+  EXPECT_TRUE(daemon.tcp_ports.held.empty());
+}
+
+TEST(Contained, APullThatFailsIsOneSentenceAndHoldsNothing) {
+  World world;
+  world.runtime.images.error = Error{"registry_denied", "the image llama:1 is not handed over", "log in", {}};
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kInContainer);
+  daemon.expect_state(id, State::failed);
+  EXPECT_EQ(daemon.at(id).failure->code, "registry_denied");
+  EXPECT_TRUE(daemon.tcp_ports.held.empty());
+  EXPECT_EQ(daemon.budget().committed, Bytes{0});
+}
+
+TEST(Contained, D8_OneWhoseImageIsAnotherByNowRunsOnAndIsMarkedUntilItIsStartedAgain) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready(kInContainer);
+  EXPECT_EQ(member(daemon.request("GET", path_of(id)), "outdated"), "");
+  world.runtime.images.ids["llama:1"] = "sha256:newer";
+  daemon.loop->run_for(60s);
+  const auto response = daemon.request("GET", path_of(id));
+  EXPECT_EQ(member(response, "state"), "ready");
+  EXPECT_EQ(member(response, "outdated"), "the image llama:1 is another one by now");
+  EXPECT_EQ(world.runtime.engines().size(), 1U) << "it is left alone";
+
+  EXPECT_EQ(daemon.request("POST", path_of(id, "/stop")).status, 200);
+  EXPECT_EQ(daemon.request("POST", path_of(id, "/start")).status, 202);
+  daemon.expect_state(id, State::ready);
+  daemon.loop->run_for(60s);
+  EXPECT_EQ(member(daemon.request("GET", path_of(id)), "outdated"), "");
+  EXPECT_EQ(world.runtime.newest(id)->instance.image, "sha256:newer");
+}
+
+TEST(Contained, D8_OneThatWasMadeOtherwiseIsAdoptedAndMarked) {
+  World world;
+  {
+    Daemon daemon{world};
+    daemon.deploy_ready(kInContainer);
+    daemon.kill();
+  }
+  world.runtime.images.as_specified = false;
+  Daemon daemon{world};
+  daemon.expect_state(DeploymentId{1}, State::ready);
+  daemon.loop->run_for(5s);
+  EXPECT_EQ(member(daemon.request("GET", path_of(DeploymentId{1})), "outdated"),
+            "it would be started with other settings now");
+  EXPECT_EQ(world.runtime.running_count(), 1U);
+}
+
 }  // namespace
 }  // namespace dgxmm::testing

@@ -218,6 +218,36 @@ Bytes FakeRuntime::held() {
   return sum;
 }
 
+std::string FakeRuntime::id_of_image(const std::string& reference) const {
+  const auto found = images.ids.find(reference);
+  return found == images.ids.end() ? "sha256:" + reference : found->second;
+}
+
+ports::Task<Result<container::Image>> FakeRuntime::provide_image(std::string reference, ports::PullWatcher watcher) {
+  co_await loop_->sleep_for(milliseconds{5});
+  if (!containers_answer) co_return fail("docker_unreachable", "Docker does not answer");
+  if (images.pull_takes.count() > 0 && !watcher) co_return fail("image_not_found", "it is not here");
+  const auto arrives = clock_.steady() + images.pull_takes;
+  while (clock_.steady() < arrives) {
+    if (!watcher("pulling the image, 1.0 of 2.0 GiB")) {
+      ++pulls_broken_off;
+      co_return fail("cancelled", "the pull was broken off");
+    }
+    co_await loop_->sleep_for(milliseconds{100});
+  }
+  if (images.error) co_return fail(*images.error);
+  images.pull_takes = milliseconds{0};
+  container::Image image;
+  image.id = id_of_image(reference);
+  image.entrypoint = images.entrypoint;
+  co_return image;
+}
+
+bool FakeRuntime::is_as_specified(const ports::Instance& /*instance*/, const ports::InstanceSpec& /*spec*/,
+                                  const container::Image& /*image*/) {
+  return images.as_specified;
+}
+
 ports::Task<Result<ports::Instance>> FakeRuntime::start(ports::InstanceSpec spec) {
   if (start_throws) throw std::runtime_error("the runtime fails in a way that nobody foresaw");
   const auto script = next;
@@ -234,7 +264,7 @@ ports::Task<Result<ports::Instance>> FakeRuntime::start(ports::InstanceSpec spec
   if (spec.container) {
     instance.runtime = "docker";
     instance.container_id = fmt::format("{:064x}", pid);
-    instance.image = "sha256:" + spec.container->image;
+    instance.image = id_of_image(spec.container->image);
   }
   auto& lines = logs_.files[spec.log_path];
   lines.insert(lines.end(), script.log.begin(), script.log.end());
@@ -500,6 +530,11 @@ Result<model::Projector> FakeModelFiles::describe_projector(const std::string& p
   if (found == projectors.end())
     return fail("model_not_found", fmt::format("{}: there is no such file", path), {}, path);
   return found->second;
+}
+
+std::vector<ports::LinkedFile> FakeModelFiles::linked_files(const std::string& folder) {
+  const auto found = links.find(folder);
+  return found == links.end() ? std::vector<ports::LinkedFile>{} : found->second;
 }
 
 ports::Catalog FakeModelFiles::scan(const std::vector<ports::SearchedFolder>& folders) {

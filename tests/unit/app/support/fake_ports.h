@@ -123,6 +123,15 @@ class FakeRuntime final : public ports::ContainerRuntime {
   EngineScript next;  ///< of the engines started from now on
   bool start_throws = false;
   bool containers_answer = true;  ///< the engine that runs the containers, not they themselves
+  /// Of the images that are asked for.
+  struct Images {
+    std::map<std::string, std::string> ids;  ///< by name; the others have one that is made from their name
+    std::vector<std::string> entrypoint{"/app/llama-server"};
+    std::chrono::milliseconds pull_takes{0};  ///< 0: they are here
+    std::optional<Error> error;
+    bool as_specified = true;
+  } images;
+  int pulls_broken_off = 0;
 
   /// The daemon that uses it now.
   void attach(SimulatedLoop& loop);
@@ -139,6 +148,9 @@ class FakeRuntime final : public ports::ContainerRuntime {
   void end(std::int64_t pid, ports::ExitStatus status);
   [[nodiscard]] Bytes held();
 
+  ports::Task<Result<container::Image>> provide_image(std::string reference, ports::PullWatcher watcher) override;
+  bool is_as_specified(const ports::Instance& instance, const ports::InstanceSpec& spec,
+                       const container::Image& image) override;
   ports::Task<Result<ports::Instance>> start(ports::InstanceSpec spec) override;
   ports::Task<Result<std::string>> output_of(std::vector<std::string> arguments, std::chrono::milliseconds deadline,
                                              std::string image) override;
@@ -156,6 +168,7 @@ class FakeRuntime final : public ports::ContainerRuntime {
 
  private:
   void let_die();
+  [[nodiscard]] std::string id_of_image(const std::string& reference) const;
 
   ManualClock& clock_;
   FakeEngineLogs& logs_;
@@ -234,7 +247,10 @@ class FakeModelFiles final : public ports::ModelFiles {
 
   Result<model::ModelDescription> describe(const std::string& path) override;
   Result<model::Projector> describe_projector(const std::string& path) override;
+  std::vector<ports::LinkedFile> linked_files(const std::string& folder) override;
   ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override;
+
+  std::map<std::string, std::vector<ports::LinkedFile>> links;  ///< by folder
 };
 
 /// A watch that tells what the test lets it.

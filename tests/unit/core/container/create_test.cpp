@@ -112,6 +112,28 @@ TEST(SpecDigest, D8_ChangesWithWhatTheContainerIsMadeFromAndNothingElse) {
   EXPECT_NE(spec_digest(other), same);
 }
 
+TEST(SpecDigest, D8_LeavesOutWhatDiffersFromStartToStart) {
+  auto wanted = request();
+  wanted.lasting_arguments = wanted.arguments;
+  const auto same = spec_digest(wanted);
+  wanted.arguments.emplace_back("--gpu-memory-utilization=0.41");
+  EXPECT_EQ(spec_digest(wanted), same);
+  EXPECT_EQ(at(wanted, "/Cmd").as_array().back(), "--gpu-memory-utilization=0.41");
+  wanted.lasting_arguments.emplace_back("--x");
+  EXPECT_NE(spec_digest(wanted), same);
+}
+
+TEST(CreateBody, WhatIsCompiledIsKeptInAVolumeOfTheInstallation) {
+  EXPECT_EQ(at(request(), "/HostConfig/Mounts").as_array().size(), 1U);
+  auto wanted = request();
+  wanted.settings.cache_folder = "/var/cache/dgxmm";
+  const auto mount = at(wanted, "/HostConfig/Mounts/1");
+  EXPECT_EQ(mount.at("Type"), "volume");
+  EXPECT_EQ(mount.at("Source"), "dgxmm-1234-cache");
+  EXPECT_EQ(mount.at("Target"), "/var/cache/dgxmm");
+  EXPECT_FALSE(mount.as_object().contains("ReadOnly"));
+}
+
 TEST(GpuRequest, ByCdiWhereTheEngineFoundNvidiasDevices) {
   const EngineInfo info{.runtimes = {"nvidia", "runc"}, .cdi_devices = {"nvidia.com/gpu=0", "nvidia.com/gpu=all"}};
   EXPECT_EQ(gpu_access(info), GpuAccess::cdi);

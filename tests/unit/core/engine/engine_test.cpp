@@ -198,6 +198,60 @@ TEST(VllmCommand, EveryDefaultThatMovesIsWrittenOut) {
                           "--kv-cache-dtype", "fp8", "--enforce-eager"));
 }
 
+struct ImageOfVllm {
+  const char* name;
+  std::vector<std::string> entrypoint;
+  std::vector<std::string> first_words;  ///< of the container; an empty one is the image's own entrypoint
+};
+
+class VllmImage : public testing::TestWithParam<ImageOfVllm> {};
+
+TEST_P(VllmImage, GetsTheWordsThatItsEntrypointDoesNotSay) {
+  const auto& [name, entrypoint, first_words] = GetParam();
+  const auto command = make_command({.image_entrypoint = entrypoint,
+                                     .model_path = "/models/m",
+                                     .served_name = "m",
+                                     .host = "0.0.0.0",
+                                     .port = 8080,
+                                     .config = VllmConfig{}});
+  ASSERT_GT(command.arguments.size(), first_words.size());
+  EXPECT_EQ(std::vector<std::string>(command.arguments.begin(),
+                                     command.arguments.begin() + static_cast<std::ptrdiff_t>(first_words.size())),
+            first_words);
+  EXPECT_EQ(command.arguments[first_words.size()], "--served-model-name");
+  EXPECT_EQ(value_of(command, "--host"), "0.0.0.0");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Entrypoints, VllmImage,
+    testing::Values(ImageOfVllm{"official", {"vllm", "serve"}, {"", "/models/m"}},
+                    ImageOfVllm{"official_older",
+                                {"python3", "-m", "vllm.entrypoints.openai.api_server"},
+                                {"", "--model", "/models/m"}},
+                    ImageOfVllm{"program", {"/usr/local/bin/vllm"}, {"", "serve", "/models/m"}},
+                    ImageOfVllm{"nvidia", {"/opt/nvidia/nvidia_entrypoint.sh"}, {"", "vllm", "serve", "/models/m"}},
+                    ImageOfVllm{"shell_line", {"/bin/sh", "-c", "vllm serve $MODEL"}, {"vllm", "serve", "/models/m"}},
+                    ImageOfVllm{"none", {}, {"vllm", "serve", "/models/m"}}),
+    [](const auto& info) { return std::string{info.param.name}; });
+
+TEST(VllmCommand, InAContainerWhatItCompilesIsKeptAndNothingIsFetched) {
+  LaunchSpec spec{.executable = "vllm", .model_path = "/models/m", .served_name = "m", .config = VllmConfig{}};
+  const auto variable = [&](std::string_view name) {
+    std::string value;
+    for (const auto& [key, text] : make_command(spec).environment) {
+      if (key == name) value = text;
+    }
+    return value;
+  };
+  EXPECT_EQ(variable("VLLM_CACHE_ROOT"), "") << "a process has the user's";
+  spec.image_entrypoint.emplace();
+  EXPECT_EQ(variable("VLLM_CACHE_ROOT"), "/var/cache/dgxmm/vllm");
+  EXPECT_EQ(variable("HF_HUB_OFFLINE"), "1");
+  EXPECT_EQ(variable("VLLM_SERVER_DEV_MODE"), "");
+  std::get<VllmConfig>(spec.config).sleep_mode = true;
+  EXPECT_EQ(variable("VLLM_SERVER_DEV_MODE"), "1");
+}
+
 TEST(HelpFlags, AllSpellingsOfARealHelpAreFound) {
   const auto flags = parse_help_flags(recording("llama-server-0.7-b11669-help.txt"));
   EXPECT_THAT(flags, IsSupersetOf({"-h", "--help", "-c", "--ctx-size", "-fa", "--flash-attn", "--swa-full", "-kvu",
