@@ -1,5 +1,6 @@
 // The composition root: the only place that knows both the services and what they run on.
 #include "adapters/docker/docker_client.h"
+#include "adapters/docker/docker_names.h"
 #include "adapters/docker/docker_runtime.h"
 #include "adapters/host/examiner.h"
 #include "adapters/host/kernel_log.h"
@@ -138,9 +139,12 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   const process::MemoryCgroups cgroups;
   docker::DockerRuntime containers{loop, http, cgroups, logs, docker_options(settings, options)};
   if (settings.runtime != "process") containers.begin();
+  docker::DockerNames container_names{loop, http, settings.docker_socket};
   service::Runtimes runtime{processes, containers};
   service::Service service{{.host = probe,
                             .gpu = gpu,
+                            .memory_groups = cgroups,
+                            .container_names = container_names,
                             .model_files = models,
                             .folder_watch = folder_watch,
                             .store = **store,

@@ -95,9 +95,7 @@ int run(const BudgetCommand& /*command*/, Context& context) {
     console.out << wrap(printable(fmt::format("host class {}: {}", budget->host_class, budget->host_class_evidence)),
                         console.width);
   }
-  for (const auto& warning : budget->warnings) {
-    console.out << paint(console.colour, Colour::yellow, "warning: " + printable(warning)) << '\n';
-  }
+  console.out << warnings_text(budget->warnings, console);
   return kExitOk;
 }
 

@@ -345,6 +345,7 @@ void CommandLine::add_memory_commands() {
   auto& models = add("models", "the models on disk, by base model", [this] { return models_; });
   models.add_flag("--flat", models_.flat, "one row a model, for scripts");
   add("doctor", "what of this host is good or bad for running models", [] { return DoctorCommand{}; });
+  add("memory", "who holds the memory: deployments, containers, processes, kernel", [] { return MemoryCommand{}; });
   add("processes", "the largest processes that dgxmm does not manage", [] { return ProcessesCommand{}; });
   add("calibration", "what was learned from earlier starts", [] { return CalibrationCommand{}; });
 }

@@ -84,6 +84,7 @@ struct EventsCommand {
   std::optional<std::int64_t> tail;
 };
 struct DoctorCommand {};
+struct MemoryCommand {};
 struct ProcessesCommand {};
 struct CalibrationCommand {};
 struct VersionCommand {};
@@ -96,7 +97,7 @@ struct HelpCommand {
 
 using Command = std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand,
                              StopCommand, StartCommand, SleepCommand, WakeCommand, RemoveCommand, LogsCommand,
-                             PlanCommand, ScenarioCommand, ApplyCommand, EventsCommand, ProcessesCommand,
+                             PlanCommand, ScenarioCommand, ApplyCommand, EventsCommand, MemoryCommand, ProcessesCommand,
                              CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
 
 struct Invocation {

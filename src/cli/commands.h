@@ -37,6 +37,7 @@ int run(const ScenarioCommand& command, Context& context);
 int run(const ApplyCommand& command, Context& context);
 int run(const EventsCommand& command, Context& context);
 int run(const DoctorCommand& command, Context& context);
+int run(const MemoryCommand& command, Context& context);
 int run(const ProcessesCommand& command, Context& context);
 int run(const CalibrationCommand& command, Context& context);
 int run(const VersionCommand& command, Context& context);

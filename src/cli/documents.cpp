@@ -44,6 +44,7 @@ template std::string to_json(const dto::Plans&);
 template std::string to_json(const dto::Problem&);
 template std::string to_json(const dto::Doctor&);
 template std::string to_json(const dto::Processes&);
+template std::string to_json(const dto::Memory&);
 template std::string to_json(const dto::Version&);
 
 template Result<dto::Budget> from_json(std::string_view);
@@ -59,6 +60,7 @@ template Result<dto::Plans> from_json(std::string_view);
 template Result<dto::Problem> from_json(std::string_view);
 template Result<dto::Doctor> from_json(std::string_view);
 template Result<dto::Processes> from_json(std::string_view);
+template Result<dto::Memory> from_json(std::string_view);
 template Result<dto::Version> from_json(std::string_view);
 
 }  // namespace dgxmm::cli

@@ -8,6 +8,17 @@
 
 namespace dgxmm::cli {
 
+namespace {
+
+std::string shown_place(const dto::Process& process) {
+  constexpr std::size_t kShortId = 12;
+  constexpr std::size_t kWholeId = 64;
+  if (!process.container_name.empty()) return process.container_name;
+  return process.container.size() == kWholeId ? process.container.substr(0, kShortId) : process.container;
+}
+
+}  // namespace
+
 int run(const ProcessesCommand& /*command*/, Context& context) {
   const auto processes = context.api.get<dto::Processes>("/processes");
   if (!processes) return report(context, processes.error());
@@ -20,13 +31,13 @@ int run(const ProcessesCommand& /*command*/, Context& context) {
                {"HELD", Align::right},
                {"RSS", Align::right},
                {"GPU", Align::right},
-               {"CONTAINER", Align::left, 12},
+               {"CONTAINER", Align::left, 9},
                {"COMMAND", Align::left, 16}}};
   bool unknown = false;
   for (const auto& process : processes->processes) {
     unknown = unknown || !process.rss_bytes || !process.gpu_bytes;
     table.add({fmt::format("{}", process.pid), process.user, format_bytes(process.held_bytes),
-               size_text(process.rss_bytes), size_text(process.gpu_bytes), process.container, process.command});
+               size_text(process.rss_bytes), size_text(process.gpu_bytes), shown_place(process), process.command});
     if (process.orphan) table.add_note("holds GPU memory for nobody: what started it has ended");
   }
   context.console.out << table.render(context.console.width);
@@ -36,9 +47,7 @@ int run(const ProcessesCommand& /*command*/, Context& context) {
     console.out << wrap(fmt::format("{} more are used by the kernel and its drivers", format_bytes(*rest)),
                         console.width);
   }
-  for (const auto& warning : processes->warnings) {
-    console.out << paint(console.colour, Colour::yellow, "warning: " + printable(warning)) << '\n';
-  }
+  console.out << warnings_text(processes->warnings, console);
   return kExitOk;
 }
 

@@ -67,6 +67,20 @@ int report(Console& console, bool json, const dto::Problem& problem) {
 
 int report(Context& context, const dto::Problem& problem) { return report(context.console, context.json, problem); }
 
+std::string warnings_text(const std::vector<dto::Warning>& warnings, const Console& console) {
+  std::string result;
+  for (const auto& warning : warnings) {
+    const bool is_note = warning.severity == "note";
+    const std::string label = is_note ? "note: " : "warning: ";
+    const auto hint = warning.hint.empty() ? std::string{} : "; " + warning.hint;
+    auto lines = wrap_beside(label, printable(warning.message + hint), console.width);
+    // The label alone is coloured, after the lines were broken by their width.
+    lines.replace(0, label.size(), paint(console.colour, is_note ? Colour::dim : Colour::yellow, label));
+    result += lines;
+  }
+  return result;
+}
+
 std::string plans_text(const dto::Plans& plans, std::size_t width) {
   if (plans.plans.empty()) return {};
   Table table{{{""},

@@ -4,6 +4,7 @@
 #include "cli/documents.h"
 
 #include <string>
+#include <vector>
 
 // Ends of commands that more than one of them has.
 namespace dgxmm::cli {
@@ -23,6 +24,9 @@ template <class T>
 void print_json(Context& context, const T& document) {
   context.console.out << to_json(document) << '\n';
 }
+
+/// A line for each warning, coloured on a terminal.
+std::string warnings_text(const std::vector<dto::Warning>& warnings, const Console& console);
 
 /// A table of plans and the line to run next.
 std::string plans_text(const dto::Plans& plans, std::size_t width);

@@ -3,6 +3,7 @@
 #include "core/host/gpu.h"
 #include "core/host/readings.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,14 @@ class HostProbe {
   virtual ~HostProbe() = default;
   virtual Result<host::Meminfo> meminfo() = 0;
   virtual host::Pressure pressure() = 0;
-  /// At most `limit` rows; processes in `exclude_pids` are left out. Masked.
+  /// At most `limit` rows; processes in `exclude_pids` are in no row and no group. Masked.
   virtual host::ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
                                       const host::GpuReading& gpu) = 0;
   /// The rows of these alone; those that have ended are left out.
   virtual std::vector<host::ProcessRow> rows_of(const std::vector<std::int64_t>& pids, const host::GpuReading& gpu) = 0;
+  /// Shared memory of some size that no process has open; nothing when there is no /dev/shm to be seen here. Slow when
+  /// there is any: on demand.
+  virtual std::optional<host::OwnerlessList> ownerless_memory() = 0;
   /// An NVIDIA GPU's driver is loaded here: engines use it.
   virtual bool has_nvidia_driver() = 0;
 };

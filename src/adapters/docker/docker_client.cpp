@@ -231,6 +231,15 @@ Task<Result<std::vector<container::ListedContainer>>> DockerClient::list(std::st
   co_return rows;
 }
 
+Task<Result<std::vector<container::ListedContainer>>> DockerClient::list_running() {
+  Request request{.path = "/containers/json"};
+  const auto reply = co_await send(std::move(request));
+  if (!reply) co_return fail(reply.error());
+  if (!is_success(*reply)) co_return refused(*reply, socket_);
+  auto rows = understood(container::parse_container_list(reply->body), socket_);
+  co_return rows;
+}
+
 Task<Result<void>> DockerClient::logs(std::string id, std::optional<container::EngineTime> since, bool follow,
                                       std::function<bool(std::string_view)> on_piece) {
   Request request{.path =

@@ -57,6 +57,9 @@ class DockerClient {
   /// Those with this label (`name=value`), in any state.
   ports::Task<Result<std::vector<container::ListedContainer>>> list(std::string label);
 
+  /// Those that run, whoever started them.
+  ports::Task<Result<std::vector<container::ListedContainer>>> list_running();
+
   /// Hands over the log's bytes (container::LogStream, with times) from `since` on; `follow` goes on until the
   /// container has ended. Stops when `on_piece` returns false. Errors: `container_not_found`.
   ports::Task<Result<void>> logs(std::string id, std::optional<container::EngineTime> since, bool follow,

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <optional>
 #include <sstream>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -19,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kCommandLimitBytes = 64 * 1024;
+constexpr std::size_t kMapsLimitBytes = std::size_t{16} * 1024 * 1024;
 
 std::string shown_command(const fs::path& folder) {
   const auto arguments = parse_cmdline(read_text_file(folder / "cmdline", kCommandLimitBytes).value_or(""));
@@ -30,6 +33,48 @@ std::string shown_command(const fs::path& folder) {
 std::string container_name(const fs::path& folder) {
   const auto group = parse_proc_cgroup(read_text_file(folder / "cgroup").value_or(""));
   return group ? container_of(group->path) : std::string{};
+}
+
+/// One group for each owner, in no order.
+class Groups {
+ public:
+  ProcessGroup& of(const std::optional<CgroupPath>& cgroup) {
+    auto owner = cgroup ? group_owner(cgroup->path) : GroupOwner{};
+    const auto [found, is_new] = groups_.try_emplace({owner.kind, owner.path});
+    if (is_new) {
+      found->second.cgroup_version = cgroup ? cgroup->version : 2;
+      found->second.gpu = Bytes{};
+      found->second.owner = std::move(owner);
+    }
+    return found->second;
+  }
+  std::vector<ProcessGroup> take() {
+    std::vector<ProcessGroup> result;
+    for (auto& [key, group] : groups_) result.push_back(std::move(group));
+    return result;
+  }
+
+ private:
+  std::map<std::pair<GroupOwner::Kind, std::string>, ProcessGroup> groups_;
+};
+
+/// Identity of a file as /proc and stat() both know it.
+using FileId = std::pair<std::uint64_t, std::uint64_t>;
+
+/// Files that a process maps: "address perms offset major:minor inode path" (proc(5)); device numbers are hexadecimal.
+void take_mapped(std::string_view maps, std::map<FileId, OwnerlessMemory>& candidates) {
+  std::istringstream lines{std::string{maps}};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words{line};
+    std::string address, permissions, offset, device;
+    std::uint64_t inode = 0;
+    if (!(words >> address >> permissions >> offset >> device >> inode) || inode == 0) continue;
+    unsigned major = 0;
+    unsigned minor = 0;
+    char colon = 0;
+    std::istringstream numbers{device};
+    if (numbers >> std::hex >> major >> colon >> minor) candidates.erase({makedev(major, minor), inode});
+  }
 }
 
 }  // namespace
@@ -136,16 +181,34 @@ std::optional<ProcessRow> ProcHostProbe::row_of(const Holder& holder) const {
 ProcessList ProcHostProbe::processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
                                      const GpuReading& gpu) {
   ProcessList list;
+  Groups groups;
+  std::error_code no_link;
+  const auto own_pid = parse_number(fs::read_symlink(root_ / "proc/self", no_link).string());
   std::vector<Holder> holders;
   std::error_code ended;
   for (fs::directory_iterator entry{root_ / "proc", ended}, end; !ended && entry != end; entry.increment(ended)) {
     const auto pid = parse_number(entry->path().filename().string());
-    if (!pid || std::ranges::find(exclude_pids, *pid) != exclude_pids.end()) continue;
+    if (!pid) continue;
+    const auto cgroup = [&] {
+      return parse_proc_cgroup(read_text_file(root_ / "proc" / std::to_string(*pid) / "cgroup").value_or(""));
+    };
+    if (std::ranges::find(exclude_pids, *pid) != exclude_pids.end()) {
+      if (const auto path = cgroup()) list.left_out.emplace_back(*pid, group_owner(path->path));
+      continue;
+    }
     auto holder = read_holder(*pid, gpu);
     if (!holder) continue;
-    list.anon += holder->memory.rss_anon.value_or(Bytes{});
+    auto& group = groups.of(cgroup());
+    const auto user = user_name(holder->memory.uid);
+    group.user = group.processes == 0 || group.user == user ? user : std::string{};
+    ++group.processes;
+    group.anon += holder->memory.rss_anon.value_or(Bytes{});
+    group.shmem += holder->memory.rss_shmem.value_or(Bytes{});
+    group.gpu = group.gpu && holder->gpu ? std::optional{*group.gpu + *holder->gpu} : std::nullopt;
+    group.own = group.own || own_pid == *pid;
     holders.push_back(*holder);
   }
+  list.groups = groups.take();
   std::ranges::sort(holders, {},
                     [](const Holder& holder) { return std::tuple{!holder.orphan, -holder.held.count(), holder.pid}; });
   for (const auto& holder : holders) {  // B10
@@ -163,6 +226,53 @@ std::vector<ProcessRow> ProcHostProbe::rows_of(const std::vector<std::int64_t>& 
     if (auto row = row_of(*holder)) rows.push_back(std::move(*row));
   }
   return rows;
+}
+
+std::optional<OwnerlessList> ProcHostProbe::ownerless_memory() {
+  // Smaller ones are many, and not what a host runs out of.
+  constexpr Bytes kLeast = mib(16);
+  constexpr std::int64_t kBlock = 512;  // of st_blocks, whatever the file system
+  const fs::path folder = root_ / "dev/shm";
+  std::error_code unreadable;
+  std::map<FileId, OwnerlessMemory> candidates;
+  fs::recursive_directory_iterator entry{folder, fs::directory_options::skip_permission_denied, unreadable};
+  if (unreadable) return std::nullopt;
+  for (const fs::recursive_directory_iterator end; !unreadable && entry != end; entry.increment(unreadable)) {
+    struct stat file{};
+    if (::lstat(entry->path().c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
+    const Bytes size{file.st_blocks * kBlock};
+    if (size < kLeast) continue;
+    candidates[{file.st_dev, file.st_ino}] = {
+        .name = "/dev/shm/" + printable(fs::relative(entry->path(), folder).string()),
+        .size = size,
+        .user = user_name(file.st_uid)};
+  }
+  auto segments = parse_unattached_segments(read_text_file(root_ / "proc/sysvipc/shm").value_or(""));
+  std::erase_if(segments, [&](const OwnerlessMemory& segment) { return segment.size < kLeast; });
+  for (auto& segment : segments) segment.user = user_name(parse_number(segment.user));
+
+  OwnerlessList list;
+  std::error_code ended;
+  for (fs::directory_iterator process{root_ / "proc", ended}, end; !candidates.empty() && !ended && process != end;
+       process.increment(ended)) {
+    if (!parse_number(process->path().filename().string())) continue;
+    const auto maps = read_text_file(process->path() / "maps", kMapsLimitBytes);
+    if (maps) take_mapped(*maps, candidates);
+    std::error_code denied;
+    for (fs::directory_iterator open{process->path() / "fd", denied}, last; !denied && open != last;
+         open.increment(denied)) {
+      struct stat file{};
+      if (::stat(open->path().c_str(), &file) == 0) candidates.erase({file.st_dev, file.st_ino});
+    }
+    std::error_code gone;
+    const bool there = fs::exists(process->path() / "status", gone);
+    if (there && (!maps || denied == std::errc::permission_denied)) list.certain = false;
+  }
+  for (auto& [id, file] : candidates) segments.push_back(std::move(file));
+  list.items = std::move(segments);
+  std::ranges::sort(list.items, {},
+                    [](const OwnerlessMemory& memory) { return std::pair{-memory.size.count(), memory.name}; });
+  return list;
 }
 
 bool ProcHostProbe::has_nvidia_driver() {

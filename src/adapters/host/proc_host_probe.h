@@ -28,6 +28,7 @@ class ProcHostProbe final : public ports::HostProbe {
   ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
                         const GpuReading& gpu) override;
   std::vector<ProcessRow> rows_of(const std::vector<std::int64_t>& pids, const GpuReading& gpu) override;
+  std::optional<OwnerlessList> ownerless_memory() override;
   bool has_nvidia_driver() override;
 
  private:

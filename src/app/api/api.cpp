@@ -10,7 +10,6 @@
 #include "app/dto/scenario.h"
 #include "base/masking.h"
 #include "base/numbers.h"
-#include "core/memory/unattributed.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -100,28 +99,6 @@ HttpResponse refusal(std::string code, const service::PlanSet& set, const servic
   return problem(std::move(problem_document));
 }
 
-/// Nothing when a part is unknown that may be large.
-std::optional<Bytes> unattributed_memory(const service::HostSnapshot& snapshot,
-                                         const std::vector<std::int64_t>& managed, const host::ProcessList& list) {
-  // A card's memory is no part of what the host uses.
-  const bool other_pool = snapshot.gpu.host_class == host::HostClass::discrete;
-  if (snapshot.problem || !snapshot.meminfo.shmem || other_pool) return std::nullopt;
-  const auto gpu = snapshot.gpu.held_by_all();
-  const auto managed_gpu = snapshot.gpu.held_by(managed);
-  if (!gpu || !managed_gpu) return std::nullopt;
-  memory::KnownHolders known{.used = snapshot.budget.used,
-                             .managed = snapshot.budget.measured_by_managed,
-                             .managed_shmem = {},
-                             .external_anon = list.anon,
-                             .external_gpu = *gpu - *managed_gpu,
-                             .shmem = *snapshot.meminfo.shmem,
-                             .hugetlb = snapshot.meminfo.hugetlb.value_or(Bytes{})};
-  for (const auto& entry : snapshot.deployments) {
-    if (entry.measured) known.managed_shmem += entry.measured->shmem.value_or(Bytes{});
-  }
-  return memory::unattributed(known);
-}
-
 HttpResponse wake_refusal(const planner::Plans& plans) {
   dto::Problem problem_document;
   problem_document.status = 409;
@@ -174,7 +151,7 @@ class Api final : public ports::HttpHandler {
     std::string_view pattern;  ///< "{}" stands for one part of the path
     Handler handler;
   };
-  static const std::array<Route, 27> kRoutes;
+  static const std::array<Route, 28> kRoutes;
 
   /// The parts that stand where the pattern has {}, or nothing when the path is another one.
   static std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
@@ -259,25 +236,15 @@ class Api final : public ports::HttpHandler {
     co_return document(budget_view(service_, *snapshot));
   }
 
+  Task<HttpResponse> memory(Call) {
+    const auto reading = co_await service_.ledger.read(0);
+    if (reading.snapshot->problem) co_return problem(*reading.snapshot->problem);
+    co_return document(memory_view(service_, reading));
+  }
+
   Task<HttpResponse> processes(Call) {
-    std::vector<std::int64_t> managed;
-    for (const auto* deployment : service_.table.all()) {
-      if (!deployment->instance || deployment::is_final(deployment->state)) continue;
-      for (const auto pid : service_.runtime.pids(*deployment->instance)) managed.push_back(pid);
-    }
-    dto::Processes result;
-    host::ProcessList list;
-    const auto snapshot = service_.sampler.refresh();
-    co_await service_.loop.on_pool([&] { list = service_.host.processes(kProcessRows, managed, snapshot->gpu); });
-    for (const auto& row : list.rows) result.processes.push_back(dto::to_dto(row));
-    result.unattributed_bytes = unattributed_memory(*snapshot, managed, list);
-    if (!snapshot->gpu.unavailable.empty()) result.warnings.push_back(snapshot->gpu.unavailable);
-    if (result.unattributed_bytes) {
-      if (auto warning = memory::unattributed_warning(*result.unattributed_bytes)) {
-        result.warnings.push_back(std::move(*warning));
-      }
-    }
-    co_return document(result);
+    const auto reading = co_await service_.ledger.read(kProcessRows);
+    co_return document(processes_view(reading));
   }
 
   // --- models and estimates
@@ -544,12 +511,13 @@ class Api final : public ports::HttpHandler {
   BuildInfo build_;
 };
 
-const std::array<Api::Route, 27> Api::kRoutes{{
+const std::array<Api::Route, 28> Api::kRoutes{{
     {"GET", "/healthz", &Api::healthz},
     {"GET", "/metrics", &Api::metrics},
     {"GET", "/api/v1/version", &Api::version},
     {"GET", "/api/v1/settings", &Api::settings},
     {"GET", "/api/v1/budget", &Api::budget},
+    {"GET", "/api/v1/memory", &Api::memory},
     {"GET", "/api/v1/processes", &Api::processes},
     {"GET", "/api/v1/models", &Api::models},
     {"POST", "/api/v1/fit", &Api::fit},

@@ -1,26 +1,20 @@
 #include "app/api/views.h"
 
 #include "app/dto/convert.h"
+#include "base/masking.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace dgxmm::api {
+namespace {
 
-dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot) {
-  auto view = dto::to_dto(snapshot.budget);
-  view.revision = snapshot.revision;
-  view.time = format_time(snapshot.time);
-  view.source = "daemon";
-  view.warnings = snapshot.warnings;
-  view.host_class = host::name_of(snapshot.gpu.host_class);
-  view.host_class_evidence = snapshot.gpu.evidence;
-  view.gpu_bytes = snapshot.gpu.held_by_all();
-  view.gpu_estimate_bytes = snapshot.gpu_estimate;
-  // Where no GPU shares the memory nobody was asked.
-  if (snapshot.gpu.host_class != host::HostClass::none) view.gpu_age_s = snapshot.gpu.age.count() / 1000;
+std::vector<dto::BudgetDeployment> shares_of(service::Service& service, const service::HostSnapshot& snapshot) {
+  std::vector<dto::BudgetDeployment> rows;
   for (const auto& entry : snapshot.deployments) {
     const auto* deployment = service.table.find(entry.id);
     dto::BudgetDeployment row{.id = entry.id,
@@ -29,8 +23,93 @@ dto::Budget budget_view(service::Service& service, const service::HostSnapshot& 
                               .reserved_bytes = entry.reserved,
                               .measured = {}};
     if (entry.measured) row.measured = dto::to_dto(*entry.measured);
-    view.deployments.push_back(std::move(row));
+    rows.push_back(std::move(row));
   }
+  return rows;
+}
+
+}  // namespace
+
+dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot) {
+  auto view = dto::to_dto(snapshot.budget);
+  view.revision = snapshot.revision;
+  view.time = format_time(snapshot.time);
+  view.source = "daemon";
+  view.warnings = dto::to_dto(snapshot.warnings);
+  view.host_class = host::name_of(snapshot.gpu.host_class);
+  view.host_class_evidence = snapshot.gpu.evidence;
+  view.gpu_bytes = snapshot.gpu.held_by_all();
+  view.gpu_estimate_bytes = snapshot.gpu_estimate;
+  // Where no GPU shares the memory nobody was asked.
+  if (snapshot.gpu.host_class != host::HostClass::none) view.gpu_age_s = snapshot.gpu.age.count() / 1000;
+  view.deployments = shares_of(service, snapshot);
+  return view;
+}
+
+dto::Memory memory_view(service::Service& service, const service::LedgerReading& reading) {
+  const auto& sums = reading.sums;
+  const auto& budget = reading.snapshot->budget;
+  dto::Memory view;
+  view.revision = reading.snapshot->revision;
+  view.time = format_time(reading.snapshot->time);
+  view.mem_total_bytes = sums.mem_total;
+  view.mem_available_bytes = sums.mem_available;
+  view.used_bytes = sums.used;
+  view.deployments_bytes = sums.deployments;
+  view.containers_bytes = sums.containers;
+  view.processes_bytes = sums.processes;
+  view.shared_memory_bytes = sums.shared_memory;
+  view.ownerless_shared_memory_bytes = sums.ownerless;
+  view.hugepages_bytes = sums.hugepages;
+  view.rest_bytes = sums.rest;
+  view.unattributed_bytes = sums.unattributed;
+  view.page_cache_bytes = sums.page_cache;
+  view.free_bytes = sums.free;
+  view.safety_margin_bytes = budget.safety_margin;
+  view.os_reserve_bytes = budget.os_reserve;
+  view.promised_bytes = sums.promised;
+  view.free_for_new_bytes = budget.free_for_new;
+  view.deployments = shares_of(service, *reading.snapshot);
+  for (const auto& container : reading.containers) {
+    view.containers.push_back({.id = printable(container.owner.name),
+                               .name = container.name,
+                               .image = container.image,
+                               .runtime = container.owner.runtime,
+                               .rootless_uid = container.owner.rootless_uid,
+                               .processes = static_cast<std::int64_t>(container.processes),
+                               .measured = dto::to_dto(container.measured),
+                               .own = container.own});
+  }
+  for (const auto& group : reading.processes) {
+    view.processes.push_back({.unit = printable(group.owner.name),
+                              .user = group.user,
+                              .processes = static_cast<std::int64_t>(group.processes),
+                              .held_bytes = group.anon + group.gpu.value_or(Bytes{}),
+                              .anon_bytes = group.anon,
+                              .gpu_bytes = group.gpu,
+                              .own = group.own});
+  }
+  const auto ownerless = reading.ownerless.value_or(host::OwnerlessList{});
+  view.ownerless_certain = ownerless.certain;
+  for (const auto& memory : ownerless.items) {
+    view.ownerless_shared_memory.push_back({.name = memory.name, .bytes = memory.size, .user = memory.user});
+  }
+  view.names_unknown = reading.names_problem;
+  view.warnings = dto::to_dto(reading.warnings);
+  return view;
+}
+
+dto::Processes processes_view(const service::LedgerReading& reading) {
+  dto::Processes view;
+  for (const auto& row : reading.largest) {
+    auto process = dto::to_dto(row);
+    const auto container =
+        std::ranges::find(reading.containers, row.container, [](const auto& each) { return each.owner.name; });
+    if (container != reading.containers.end()) process.container_name = container->name;
+    view.processes.push_back(std::move(process));
+  }
+  if (!reading.snapshot->problem) view.unattributed_bytes = reading.sums.unattributed;
+  view.warnings = dto::to_dto(reading.warnings);
   return view;
 }
 

@@ -5,6 +5,9 @@
 // The state of the services as documents.
 namespace dgxmm::api {
 
+/// Who holds the memory; of a reading without a problem.
+dto::Memory memory_view(service::Service& service, const service::LedgerReading& reading);
+dto::Processes processes_view(const service::LedgerReading& reading);
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot);
 dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment);
 dto::Plans plans_view(const service::PlanSet& set);

@@ -235,6 +235,19 @@ Process to_dto(const host::ProcessRow& row) {
           .orphan = row.orphan};
 }
 
+Warning to_dto(const host::Warning& warning) {
+  return {.code = warning.code,
+          .message = warning.message,
+          .hint = warning.hint,
+          .severity = std::string{host::name_of(warning.severity)}};
+}
+
+std::vector<Warning> to_dto(const std::vector<host::Warning>& warnings) {
+  std::vector<Warning> result;
+  for (const auto& warning : warnings) result.push_back(to_dto(warning));
+  return result;
+}
+
 Result<engine::EngineConfig> from_dto(const Config& config) {
   const auto kind = engine::parse_engine(config.engine);
   if (!kind) return fail(kind.error());

@@ -3,6 +3,7 @@
 #include "base/result.h"
 #include "core/engine/config.h"
 #include "core/host/readings.h"
+#include "core/host/warning.h"
 #include "core/memory/budget.h"
 #include "core/memory/calibration.h"
 #include "core/memory/estimate.h"
@@ -11,6 +12,7 @@
 #include "core/planner/plans.h"
 
 #include <string>
+#include <vector>
 
 // Values of the core as documents.
 namespace dgxmm::dto {
@@ -29,6 +31,8 @@ Plans to_dto(const planner::Plans& plans);
 ModelInfo to_dto(const model::ModelDescription& model);
 CatalogModel to_dto(const model::CatalogEntry& entry);
 Process to_dto(const host::ProcessRow& row);
+Warning to_dto(const host::Warning& warning);
+std::vector<Warning> to_dto(const std::vector<host::Warning>& warnings);
 
 /// Back from a stored document. Errors: `bad_field`.
 Result<engine::EngineConfig> from_dto(const Config& config);

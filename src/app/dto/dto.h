@@ -97,6 +97,14 @@ struct Deployment {
   std::optional<Failure> failure;
 };
 
+/// Something about the host's memory that a person should know.
+struct Warning {
+  std::string code;  ///< stable, for programs
+  std::string message;
+  std::string hint;      ///< the next step; empty: none, or the message has it
+  std::string severity;  ///< "warning", or "note": worth knowing, nothing to do at once
+};
+
 struct BudgetDeployment {
   DeploymentId id;
   std::string name;
@@ -121,7 +129,7 @@ struct Budget {
   std::optional<Bytes> gpu_estimate_bytes;  ///< the same by what /proc/meminfo leaves out
   std::optional<std::int64_t> gpu_age_s;    ///< of what NVML said; null when it was not asked
   std::vector<BudgetDeployment> deployments;
-  std::vector<std::string> warnings;
+  std::vector<Warning> warnings;
 };
 
 /// A deployment that a plan puts to sleep.
@@ -288,16 +296,71 @@ struct Process {
   std::int64_t pid = 0;
   std::string user;
   std::string command;
-  std::string container;
+  std::string container;  ///< its id, or the unit that the process is in; empty: neither
   Bytes held_bytes;
   std::optional<Bytes> rss_bytes, gpu_bytes;
-  bool orphan = false;  ///< holds GPU memory, and what started it has ended
+  bool orphan = false;              ///< holds GPU memory, and what started it has ended
+  std::string container_name = {};  ///< as its engine calls it; empty: not known, or no container
 };
 
 struct Processes {
   std::vector<Process> processes;           ///< orphans first, then the largest
   std::optional<Bytes> unattributed_bytes;  ///< used, and held by nobody who can be seen; negative: counted twice
-  std::vector<std::string> warnings;
+  std::vector<Warning> warnings;
+};
+
+/// A container that is no deployment, measured by its group and by what its processes hold on the GPU.
+struct MemoryContainer {
+  std::string id;       ///< or its name, of LXC and machines
+  std::string name;     ///< as its engine calls it; empty: not known
+  std::string image;    ///< likewise
+  std::string runtime;  ///< docker, podman, kubernetes, containerd, cri-o, lxc, machine; empty: not known
+  std::optional<std::int64_t> rootless_uid;  ///< of the user whose own engine runs it
+  std::int64_t processes = 0;
+  Measured measured;
+  bool own = false;  ///< dgxmm itself runs in it
+};
+
+/// The processes of one unit, or those outside of any, that are in no container.
+struct MemoryProcesses {
+  std::string unit;  ///< "ollama.service", "session-3.scope"; empty: in no unit
+  std::string user;  ///< empty: several
+  std::int64_t processes = 0;
+  Bytes held_bytes;  ///< anon and what is known of the GPU part; shared memory is a line of its own
+  Bytes anon_bytes;
+  std::optional<Bytes> gpu_bytes;
+  bool own = false;  ///< dgxmm itself is one of them
+};
+
+/// Shared memory that no process has open.
+struct OwnerlessMemory {
+  std::string name;  ///< "/dev/shm/vllm_offload_1.mmap", "System V segment 7"
+  Bytes bytes;
+  std::string user;
+};
+
+/// Who holds the memory. mem_total = deployments + containers + processes + shared_memory + ownerless_shared_memory +
+/// hugepages + rest (all used) + page_cache + free (available); what is null counts as 0 there, and is in the rest.
+struct Memory {
+  std::int64_t revision = 0;
+  std::string time;
+  Bytes mem_total_bytes, mem_available_bytes, used_bytes;
+  Bytes deployments_bytes, containers_bytes, processes_bytes;
+  std::optional<Bytes> shared_memory_bytes;            ///< outside of deployments and containers, in use
+  std::optional<Bytes> ownerless_shared_memory_bytes;  ///< likewise, in use by nobody
+  std::optional<Bytes> hugepages_bytes;                ///< the pools, used or not
+  Bytes rest_bytes;                                    ///< used by none of these, or not known to be
+  std::optional<Bytes> unattributed_bytes;             ///< the same, when nothing is unknown; negative: counted twice
+  std::optional<Bytes> page_cache_bytes, free_bytes;
+  /// Of what is available: kept, promised to starts that have not taken it yet, and free for new models (B5).
+  Bytes safety_margin_bytes, os_reserve_bytes, promised_bytes, free_for_new_bytes;
+  std::vector<BudgetDeployment> deployments;
+  std::vector<MemoryContainer> containers;  ///< of others, largest first
+  std::vector<MemoryProcesses> processes;   ///< of others, outside of containers, largest first
+  std::vector<OwnerlessMemory> ownerless_shared_memory;
+  bool ownerless_certain = true;  ///< false: some process may not be looked at, and may have them open
+  std::string names_unknown;      ///< why containers have no names; empty: they were asked for
+  std::vector<Warning> warnings;
 };
 
 /// One thing that is worth knowing about a host before models are run on it.

@@ -24,6 +24,7 @@ BOOST_DESCRIBE_STRUCT(Deployment, (),
                        measured, estimate, footprint_bytes, sleep_level, asleep_bytes, sleep_freed_bytes, busy,
                        idle_since, priority, pinned, labels, pid, runtime, image, image_id, container, outdated,
                        created_at, ready_at, failure))
+BOOST_DESCRIBE_STRUCT(Warning, (), (code, message, hint, severity))
 BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, measured))
 BOOST_DESCRIBE_STRUCT(Budget, (),
                       (revision, time, mem_total_bytes, mem_available_bytes, safety_margin_bytes, os_reserve_bytes,
@@ -55,8 +56,18 @@ BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings, scanned_at, age_s)
 BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops, sleeps, level))
 BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
-BOOST_DESCRIBE_STRUCT(Process, (), (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan))
+BOOST_DESCRIBE_STRUCT(Process, (),
+                      (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan, container_name))
 BOOST_DESCRIBE_STRUCT(Processes, (), (processes, unattributed_bytes, warnings))
+BOOST_DESCRIBE_STRUCT(MemoryContainer, (), (id, name, image, runtime, rootless_uid, processes, measured, own))
+BOOST_DESCRIBE_STRUCT(MemoryProcesses, (), (unit, user, processes, held_bytes, anon_bytes, gpu_bytes, own))
+BOOST_DESCRIBE_STRUCT(OwnerlessMemory, (), (name, bytes, user))
+BOOST_DESCRIBE_STRUCT(Memory, (),
+                      (revision, time, mem_total_bytes, mem_available_bytes, used_bytes, deployments_bytes,
+                       containers_bytes, processes_bytes, shared_memory_bytes, ownerless_shared_memory_bytes,
+                       hugepages_bytes, rest_bytes, unattributed_bytes, page_cache_bytes, free_bytes,
+                       safety_margin_bytes, os_reserve_bytes, promised_bytes, free_for_new_bytes, deployments,
+                       containers, processes, ownerless_shared_memory, ownerless_certain, names_unknown, warnings))
 BOOST_DESCRIBE_STRUCT(Fact, (), (name, value, state, advice))
 BOOST_DESCRIBE_STRUCT(Doctor, (), (facts))
 BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),

@@ -11,37 +11,42 @@
 namespace dgxmm::service {
 namespace {
 
-std::vector<std::string> warnings_of(const HostSnapshot& snapshot, DeploymentTable& table) {
-  std::vector<std::string> warnings;
+std::vector<host::Warning> warnings_of(const HostSnapshot& snapshot, DeploymentTable& table) {
+  std::vector<host::Warning> warnings;
+  const auto warn = [&warnings](std::string code, std::string message, std::string hint = {}) {
+    warnings.push_back({.code = std::move(code), .message = std::move(message), .hint = std::move(hint)});
+  };
   if (snapshot.problem) {
-    warnings.push_back(snapshot.problem->message);
+    warn(snapshot.problem->code, snapshot.problem->message, snapshot.problem->hint);
     return warnings;
   }
   if (snapshot.budget.free_for_new < Bytes{0}) {  // B5
-    warnings.push_back(fmt::format("the host is over-committed by {}", format_bytes(-snapshot.budget.free_for_new)));
+    warn("over_committed", fmt::format("the host is over-committed by {}", format_bytes(-snapshot.budget.free_for_new)),
+         "stop something: `dgxmm memory` shows who holds what");
   }
   if (const auto& refused = snapshot.gpu.no_starts) {
-    warnings.push_back(fmt::format("no engine can be started here: {}", refused->message));
+    warn(refused->code, fmt::format("no engine can be started here: {}", refused->message), refused->hint);
   }
   const auto on_gpu =
       snapshot.gpu.host_class == host::HostClass::integrated ? snapshot.gpu.held_by_all() : std::nullopt;
   if (on_gpu && *on_gpu > snapshot.mem_total) {
-    warnings.push_back(fmt::format(
-        "processes hold {} on the GPU, more than the {} of this host: /proc/meminfo shows a container's limit, "
-        "or memory that processes share is counted for each",
-        format_bytes(*on_gpu), format_bytes(snapshot.mem_total)));
+    warn("gpu_above_total",
+         fmt::format(
+             "processes hold {} on the GPU, more than the {} of this host: /proc/meminfo shows a container's limit, "
+             "or memory that processes share is counted for each",
+             format_bytes(*on_gpu), format_bytes(snapshot.mem_total)));
   }
-  if (!snapshot.gpu.unavailable.empty()) warnings.push_back(snapshot.gpu.unavailable);
-  warnings.insert(warnings.end(), snapshot.gpu.warnings.begin(), snapshot.gpu.warnings.end());
-  for (const auto& orphan : snapshot.orphans) warnings.push_back(orphan_sentence(orphan));
+  if (!snapshot.gpu.unavailable.empty()) warn("gpu_memory_unknown", snapshot.gpu.unavailable);
+  for (const auto& sentence : snapshot.gpu.warnings) warn("gpu", sentence);
+  for (const auto& orphan : snapshot.orphans) warn("gpu_orphan", orphan_sentence(orphan));
   for (const auto& entry : snapshot.deployments) {
     const auto* deployment = table.find(entry.id);
     if (deployment == nullptr) continue;
     if (!entry.holds_memory) continue;  // nothing was started yet
     if (!entry.measured) {
-      warnings.push_back(fmt::format("{}: its memory could not be measured", deployment->name));
+      warn("not_measured", fmt::format("{}: its memory could not be measured", deployment->name));
     } else if (!entry.measured->gpu) {  // B7
-      warnings.push_back(fmt::format("{}: the GPU part of its memory is unknown", deployment->name));
+      warn("gpu_part_unknown", fmt::format("{}: the GPU part of its memory is unknown", deployment->name));
     }
   }
   return warnings;

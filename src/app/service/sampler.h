@@ -2,6 +2,7 @@
 #include "app/service/deployment_table.h"
 #include "base/clock.h"
 #include "core/host/readings.h"
+#include "core/host/warning.h"
 #include "core/memory/budget.h"
 #include "ports/container_runtime.h"
 #include "ports/event_loop.h"
@@ -31,7 +32,7 @@ struct HostSnapshot {
       gpu_estimate;  ///< of the whole host, by what /proc/meminfo leaves out; absent: nothing to compare
   std::vector<memory::DeploymentMemory> deployments;  ///< those that count (B2, B3)
   std::vector<host::ProcessRow> orphans;              ///< of engines that nobody manages any more (D1)
-  std::vector<std::string> warnings;
+  std::vector<host::Warning> warnings;
 
   [[nodiscard]] const memory::DeploymentMemory* find(DeploymentId id) const;
 };

@@ -13,6 +13,7 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
       events(ports.store, clock, loop),
       table(ports.store, events, clock),
       sampler(host, ports.gpu, runtime, table, settings.budget(), clock, loop),
+      ledger(sampler, table, runtime, host, ports.memory_groups, ports.container_names, loop),
       catalog(ports.model_files, ports.folder_watch, events, settings, clock, loop),
       estimates(ports.model_files, catalog, ports.store, settings,
                 host.has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu, loop),

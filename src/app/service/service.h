@@ -1,6 +1,7 @@
 #pragma once
 #include "app/service/admission.h"
 #include "app/service/catalog.h"
+#include "app/service/ledger.h"
 #include "app/service/operations.h"
 #include "app/service/sampler.h"
 #include "app/service/supervisor.h"
@@ -13,6 +14,8 @@ class Service {
   struct Ports {
     ports::HostProbe& host;
     ports::GpuProbe& gpu;
+    const ports::MemoryGroups& memory_groups;
+    ports::ContainerNames& container_names;
     ports::ModelFiles& model_files;
     ports::FolderWatch& folder_watch;
     ports::Store& store;
@@ -35,6 +38,7 @@ class Service {
   EventLog events;
   DeploymentTable table;
   Sampler sampler;
+  LedgerReader ledger;
   Catalog catalog;
   Estimates estimates;
   Admission admission;

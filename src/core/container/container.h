@@ -85,6 +85,7 @@ struct Container {
 struct ListedContainer {
   std::string id;
   std::vector<std::string> names;
+  std::string image;  ///< as it was asked for
   std::map<std::string, std::string> labels;
   friend bool operator==(const ListedContainer&, const ListedContainer&) = default;
 };

@@ -276,7 +276,10 @@ Result<std::vector<ListedContainer>> parse_container_list(std::string_view json)
   return parse_list<ListedContainer>(json, [](const bj::object& object) -> Result<ListedContainer> {
     auto id = required(object, "Id");
     if (!id) return fail(id.error());
-    ListedContainer row{.id = std::move(*id), .names = texts(list(object, "Names")), .labels = labels_of(object)};
+    ListedContainer row{.id = std::move(*id),
+                        .names = texts(list(object, "Names")),
+                        .image = text(object, "Image"),
+                        .labels = labels_of(object)};
     for (auto& name : row.names) {
       if (name.starts_with('/')) name.erase(0, 1);
     }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dgxmm::host {
@@ -73,13 +74,66 @@ std::optional<std::string> slice_path(std::string_view name) {
 }
 
 /// The container that one component of a path stands for.
-std::optional<std::string_view> container_at(std::string_view component, std::string_view parent) {
-  constexpr std::string_view kLxcPayload = "lxc.payload.";
-  if (component.starts_with(kLxcPayload)) return component.substr(kLxcPayload.size());
-  if (parent == "lxc") return component;
-  if (is_container_id(component)) return component;
-  return id_of_scope(component);
+struct NamedContainer {
+  std::string name;
+  std::string_view runtime;
+};
+
+/// systemd writes what a name may not hold as "\x2d".
+std::string unescaped(std::string_view name) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  std::string result;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool escape =
+        name.substr(i).starts_with("\\x") && i + 3 < name.size() && digit(name[i + 2]) >= 0 && digit(name[i + 3]) >= 0;
+    if (!escape) {
+      result += name[i];
+      continue;
+    }
+    result += static_cast<char>(digit(name[i + 2]) * 16 + digit(name[i + 3]));
+    i += 3;
+  }
+  return result;
 }
+
+/// Virtual machines and systemd's own containers lie in one slice.
+std::optional<std::string> machine_at(std::string_view component) {
+  for (const auto& [prefix, suffix] : {std::pair<std::string_view, std::string_view>{"machine-", ".scope"},
+                                       std::pair<std::string_view, std::string_view>{"systemd-nspawn@", ".service"}}) {
+    if (!component.starts_with(prefix) || !component.ends_with(suffix)) continue;
+    component.remove_prefix(prefix.size());
+    component.remove_suffix(suffix.size());
+    return unescaped(component);
+  }
+  return std::nullopt;
+}
+
+std::string_view runtime_of_prefix(std::string_view component) {
+  if (component.starts_with("docker-")) return "docker";
+  if (component.starts_with("libpod-")) return "podman";
+  if (component.starts_with("crio-")) return "cri-o";
+  return "containerd";
+}
+
+std::optional<NamedContainer> container_at(std::string_view component, std::string_view parent) {
+  constexpr std::string_view kLxcPayload = "lxc.payload.";
+  constexpr std::string_view kPodmanPrefix = "libpod-";  // without ".scope" where Podman makes its groups itself
+  if (component.starts_with(kLxcPayload))
+    return NamedContainer{std::string{component.substr(kLxcPayload.size())}, "lxc"};
+  if (parent == "lxc") return NamedContainer{std::string{component}, "lxc"};
+  if (parent == "machine.slice") {
+    if (auto name = machine_at(component)) return NamedContainer{std::move(*name), "machine"};
+  }
+  if (const auto id = id_of_scope(component)) return NamedContainer{std::string{*id}, runtime_of_prefix(component)};
+  if (component.starts_with(kPodmanPrefix) && is_container_id(component.substr(kPodmanPrefix.size()))) {
+    return NamedContainer{std::string{component.substr(kPodmanPrefix.size())}, "podman"};
+  }
+  // Under another parent it may be Docker's with a parent of the user's, or a namespace of containerd.
+  if (is_container_id(component)) return NamedContainer{std::string{component}, parent == "docker" ? "docker" : ""};
+  return std::nullopt;
+}
+
+bool leaves_mount(std::string_view cgroup_path) { return cgroup_path == "/.." || cgroup_path.starts_with("/../"); }
 
 }  // namespace
 
@@ -128,40 +182,57 @@ std::optional<CgroupPath> parse_proc_cgroup(std::string_view text) {
   return unified;
 }
 
-std::string container_of(std::string_view cgroup_path) {
+GroupOwner group_owner(std::string_view cgroup_path) {
   const bool deleted = cgroup_path.ends_with(kDeleted);
   if (deleted) cgroup_path.remove_suffix(kDeleted.size());
-
+  GroupOwner owner;
+  owner.below_mount = !leaves_mount(cgroup_path);
+  bool kubernetes = false;
   std::string_view parent;
-  std::string_view unit;
-  while (!cgroup_path.empty()) {
-    const auto component = take_until(cgroup_path, '/');
+  for (std::size_t at = 0; at < cgroup_path.size();) {
+    const auto end = std::min(cgroup_path.find('/', at), cgroup_path.size());
+    const auto component = cgroup_path.substr(at, end - at);
+    const auto take = [&](GroupOwner::Kind kind, std::string name) {
+      owner.kind = kind;
+      owner.name = std::move(name);
+      owner.path = cgroup_path.substr(0, end);
+    };
+    at = end + 1;
     if (component == "buildkit") return {};  // a build, not a container
-    if (!component.empty()) {
-      // From the root down: of nested runtimes the outermost is the one that this host knows.
-      if (const auto container = container_at(component, parent)) {
-        return deleted ? "removed container" : std::string{*container};
-      }
-      if (component.ends_with(".service") || component.ends_with(".scope")) unit = component;
+    if (component.starts_with("kubepods")) kubernetes = true;
+    if (const auto uid = uid_of_user_service(component)) owner.rootless_uid = uid;
+    if (auto container = container_at(component, parent)) {
+      take(deleted ? GroupOwner::Kind::removed_container : GroupOwner::Kind::container, std::move(container->name));
+      owner.runtime = kubernetes ? "kubernetes" : container->runtime;
+      return owner;
+    }
+    if (component.ends_with(".service") || component.ends_with(".scope")) {
+      take(GroupOwner::Kind::unit, std::string{component});
     }
     parent = component;
   }
-  return std::string{unit};
+  owner.rootless_uid.reset();
+  return owner;
+}
+
+std::string container_of(std::string_view cgroup_path) {
+  auto owner = group_owner(cgroup_path);
+  return owner.kind == GroupOwner::Kind::removed_container ? "removed container" : std::move(owner.name);
 }
 
 std::optional<ContainerGroup> container_group(std::string_view cgroup_path) {
   if (cgroup_path.ends_with(kDeleted)) return std::nullopt;
   ContainerGroup group;
-  group.below_mount = cgroup_path != "/.." && !cgroup_path.starts_with("/../");
+  group.below_mount = !leaves_mount(cgroup_path);
   std::string_view parent;
   for (std::size_t at = 0; at < cgroup_path.size();) {
     const auto end = std::min(cgroup_path.find('/', at), cgroup_path.size());
     const auto component = cgroup_path.substr(at, end - at);
     if (component == "buildkit") return std::nullopt;
     if (const auto uid = uid_of_user_service(component)) group.rootless_uid = uid;
-    const auto id = container_at(component, parent);
-    if (id && is_container_id(*id)) {
-      group.id = *id;
+    auto container = container_at(component, parent);
+    if (container && is_container_id(container->name)) {
+      group.id = std::move(container->name);
       group.path = cgroup_path.substr(0, end);
       return group;
     }

@@ -73,4 +73,27 @@ std::vector<std::string> parse_cmdline(std::string_view bytes) {
   return arguments;
 }
 
+std::vector<OwnerlessMemory> parse_unattached_segments(std::string_view text) {
+  // proc(5), /proc/sysvipc/shm: a line of titles, then key, shmid, perms, size, cpid, lpid, nattch, uid, gid, cuid,
+  // cgid, three times, rss and swap.
+  constexpr std::size_t kId = 1, kAttached = 6, kUser = 7, kResident = 14, kFields = 15;
+  static_cast<void>(take_until(text, '\n'));
+  std::vector<OwnerlessMemory> found;
+  while (!text.empty()) {
+    auto line = trim(take_until(text, '\n'));
+    std::array<std::string_view, kFields> fields;
+    for (auto& field : fields) {
+      field = take_until(line, ' ');
+      line = trim(line);
+    }
+    const auto attached = parse_count(fields[kAttached]);
+    const auto resident = parse_count(fields[kResident]);
+    if (attached != 0 || !resident || *resident == 0) continue;
+    found.push_back({.name = "System V segment " + std::string{fields[kId]},
+                     .size = Bytes{*resident},
+                     .user = std::string{fields[kUser]}});
+  }
+  return found;
+}
+
 }  // namespace dgxmm::host

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dgxmm::host {
@@ -46,6 +48,22 @@ struct CgroupPath {
   friend bool operator==(const CgroupPath&, const CgroupPath&) = default;
 };
 std::optional<CgroupPath> parse_proc_cgroup(std::string_view text);
+
+/// Whose group a process is in.
+struct GroupOwner {
+  enum class Kind { nobody, unit, container, removed_container };
+
+  Kind kind = Kind::nobody;
+  std::string name;     ///< of a unit; of a container its id, or what LXC and machines are called by
+  std::string runtime;  ///< of a container: docker, podman, kubernetes, containerd, cri-o, lxc, machine; "" = not known
+  std::string path;     ///< down to the component that names it: what is below belongs to it too
+  bool below_mount = true;                   ///< false ("/../…"): seen from another namespace, no path to read at
+  std::optional<std::int64_t> rootless_uid;  ///< of the user whose own engine runs the container
+  friend bool operator==(const GroupOwner&, const GroupOwner&) = default;
+};
+/// By its cgroup path. Of nested containers the outermost, whose statistics have those of the inner ones: each byte
+/// then has one owner. Of nested units the innermost. A build and the monitor of a container are no containers.
+GroupOwner group_owner(std::string_view cgroup_path);
 
 /// The id of the container, or the name of the unit, that a cgroup path belongs to; empty if neither.
 std::string container_of(std::string_view cgroup_path);
@@ -112,11 +130,42 @@ struct ProcessRow {
   bool orphan = false;  ///< holds GPU memory, and the process that started it has ended (D1)
 };
 
+/// What the processes of one owner hold together, by their own figures.
+struct ProcessGroup {
+  GroupOwner owner;
+  int cgroup_version = 2;
+  std::size_t processes = 0;
+  std::string user;  ///< of all of them; empty: several
+  Bytes anon;
+  Bytes shmem;               ///< a shared page counts once for each that maps it
+  std::optional<Bytes> gpu;  ///< absent: of one of them it is not known
+  bool own = false;          ///< dgxmm itself is one of them
+};
+
 /// The process view: the largest, and what all together hold.
 struct ProcessList {
-  std::vector<ProcessRow> rows;  ///< orphans first, then the largest
-  Bytes anon;                    ///< RssAnon of every process that was not left out, shown or not
+  std::vector<ProcessRow> rows;      ///< orphans first, then the largest
+  std::vector<ProcessGroup> groups;  ///< every process that was not left out, shown or not
+  /// Of each process that was left out: whose group it is in.
+  std::vector<std::pair<std::int64_t, GroupOwner>> left_out;
 };
+
+/// A file in /dev/shm, or a System V segment, that no process has open or mapped any more. It stays until it is
+/// removed.
+struct OwnerlessMemory {
+  std::string name;  ///< "/dev/shm/vllm_offload_1.mmap", "System V segment 7"
+  Bytes size;        ///< that is really there
+  std::string user;
+  friend bool operator==(const OwnerlessMemory&, const OwnerlessMemory&) = default;
+};
+
+struct OwnerlessList {
+  std::vector<OwnerlessMemory> items;  ///< the largest first
+  bool certain = true;                 ///< false: some process may not be looked at, and may have them open
+};
+
+/// The segments of /proc/sysvipc/shm that no process is attached to; `user` holds the number.
+std::vector<OwnerlessMemory> parse_unattached_segments(std::string_view text);
 
 /// /proc/pressure/memory in hundredths of a percent; absent when the kernel has PSI off.
 struct Pressure {

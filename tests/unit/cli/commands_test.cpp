@@ -963,7 +963,7 @@ TEST_F(Commands, BudgetShowsDeploymentsAndWarnings) {
   budget.free_for_new_bytes = gib(5);
   budget.source = "daemon";
   budget.deployments = {{DeploymentId{1}, "chat", "ready", gib(2), std::nullopt}};
-  budget.warnings = {"GPU memory cannot be read"};
+  budget.warnings = {{"gpu_memory_unknown", "GPU memory cannot be read", "", "warning"}};
   daemon_.on("GET /budget", budget);
   const auto outcome = run_with_daemon({"budget"});
   EXPECT_EQ(outcome.exit_code, 0);
@@ -1047,7 +1047,7 @@ TEST_F(Commands, D1_OrphansOnTheGpuAndWhatNobodyHoldsAreExplained) {
   dto::Processes processes;
   processes.processes = {{4242, "jo", "VLLM::EngineCore", "", gib(60), gib(1), gib(59), true}};
   processes.unattributed_bytes = gib(14);
-  processes.warnings = {"14.0 GiB are used and belong to no process"};
+  processes.warnings = {{"unattributed", "14.0 GiB are used and belong to no process", "", "warning"}};
   daemon_.on("GET /processes", processes);
   const auto outcome = run_with_daemon({"processes"});
   EXPECT_THAT(outcome.out, HasSubstr("4242  jo    60.0 GiB  1.0 GiB  59.0 GiB"));

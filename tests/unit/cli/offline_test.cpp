@@ -73,6 +73,7 @@ class HostOf final : public ports::HostProbe {
   std::vector<host::ProcessRow> rows_of(const std::vector<std::int64_t>&, const host::GpuReading&) override {
     return {};
   }
+  std::optional<host::OwnerlessList> ownerless_memory() override { return std::nullopt; }
   bool has_nvidia_driver() override { return false; }
 
  private:

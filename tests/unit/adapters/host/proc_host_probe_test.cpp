@@ -1,14 +1,18 @@
 #include "adapters/host/proc_host_probe.h"
 
+#include "base/files.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace dgxmm::host {
@@ -156,7 +160,8 @@ TEST_F(ProcHostProbeTest, B10_GpuMemoryCountsAndUnknownStaysUnknown) {
   gpu_.processes = {{.pid = 10, .start_time_ticks = 777, .used = gib(3)},
                     {.pid = 12, .start_time_ticks = 777, .used = std::nullopt}};
   const auto list = probe().processes(10, {}, gpu_);
-  EXPECT_EQ(list.anon, kib(1024 + 2048 + 512)) << "of all, without the GPU part";
+  ASSERT_EQ(list.groups.size(), 1U);
+  EXPECT_EQ(list.groups[0].anon, kib(1024 + 2048 + 512)) << "of all, without the GPU part";
   EXPECT_THAT(list.rows,
               ElementsAre(Field(&ProcessRow::pid, 10), Field(&ProcessRow::pid, 11), Field(&ProcessRow::pid, 12)));
   EXPECT_EQ(list.rows[0].gpu, gib(3));
@@ -249,6 +254,93 @@ TEST(ProcHostProbeOnThisHost, SeesItselfAndItsMemory) {
   EXPECT_GT(meminfo->mem_total, mib(64));
   const auto rows = probe.processes(100'000, {}, {}).rows;
   EXPECT_THAT(rows, testing::Contains(Field(&ProcessRow::pid, ::getpid())));
+}
+
+TEST_F(ProcHostProbeTest, EveryProcessBelongsToOneGroupAndManagedOnesAreTold) {
+  const std::string id(64, 'a');
+  put_process(10, 1000, "a", 200, 1000, "0::/docker/" + id + "\n");
+  put_process(11, 2000, "b", 300, 0, "0::/docker/" + id + "/inner\n");
+  put_process(12, 4000, "c", 0, 1000, "0::/system.slice/ollama.service\n");
+  put_process(13, 8000, "d", 0, 1000, "9:name=systemd:/\n0::/\n");
+  put_process(14, 16000, "e", 0, 1000, "0::/docker/" + id + "\n");
+  std::filesystem::create_symlink("12", root_ / "proc/self");
+  gpu_.processes = std::vector<GpuProcess>{{.pid = 10, .start_time_ticks = 777, .used = gib(1)},
+                                           {.pid = 12, .start_time_ticks = 777, .used = std::nullopt}};
+  const auto list = probe().processes(0, {14}, gpu_);
+  ASSERT_EQ(list.groups.size(), 3U);
+  Bytes anon;
+  for (const auto& group : list.groups) {
+    anon += group.anon;
+    if (group.owner.name == id) {
+      EXPECT_EQ(group.processes, 2U);
+      EXPECT_EQ(group.anon, kib(3000));
+      EXPECT_EQ(group.shmem, kib(500));
+      EXPECT_EQ(group.gpu, gib(1));
+      EXPECT_EQ(group.user, "") << "of several";
+      EXPECT_FALSE(group.own);
+    }
+    if (group.owner.name == "ollama.service") {
+      EXPECT_EQ(group.gpu, std::nullopt) << "B7";
+      EXPECT_TRUE(group.own);
+      EXPECT_EQ(group.user, "llm");
+    }
+  }
+  EXPECT_EQ(anon, kib(15000));
+  ASSERT_EQ(list.left_out.size(), 1U);
+  EXPECT_EQ(list.left_out[0].first, 14);
+  EXPECT_EQ(list.left_out[0].second.path, "/docker/" + id);
+}
+
+/// With this machine's /proc, since what has a file open only the kernel can tell.
+class OwnerlessMemoryTest : public ProcHostProbeTest {
+ protected:
+  OwnerlessMemoryTest() {
+    std::filesystem::remove_all(root_ / "proc");
+    std::filesystem::create_directory_symlink("/proc", root_ / "proc");
+    std::filesystem::create_directories(root_ / "dev/shm/folder");
+  }
+  [[nodiscard]] std::filesystem::path fill(const std::string& name, std::size_t mebibytes) const {
+    const auto file = root_ / "dev/shm" / name;
+    std::ofstream{file, std::ios::binary} << std::string(mebibytes * 1024 * 1024, 'x');
+    return file;
+  }
+};
+
+TEST_F(OwnerlessMemoryTest, D14_FilesThatNobodyHasOpenAreNamedAndOpenedOnesAreNot) {
+  static_cast<void>(fill("folder/vllm_offload_1.mmap", 40));
+  static_cast<void>(fill("small", 1));
+  const auto opened = fill("opened", 20);
+  const auto mapped = fill("mapped", 20);
+  const FileDescriptor open{::open(opened.c_str(), O_RDONLY | O_CLOEXEC)};
+  FileDescriptor briefly{::open(mapped.c_str(), O_RDONLY | O_CLOEXEC)};
+  constexpr std::size_t kSize = 4096;
+  void* mapping = ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, briefly.get(), 0);
+  ASSERT_NE(mapping, MAP_FAILED);
+  briefly.reset();
+  const auto found = probe().ownerless_memory();
+  ::munmap(mapping, kSize);
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->items.size(), 1U);
+  EXPECT_EQ(found->items.front().name, "/dev/shm/folder/vllm_offload_1.mmap");
+  EXPECT_GE(found->items.front().size, mib(40));
+  EXPECT_EQ(found->items.front().user, "root");
+}
+
+TEST_F(OwnerlessMemoryTest, WhatAProcessThatMayNotBeLookedAtHasOpenIsNotCertain) {
+  std::filesystem::remove(root_ / "proc");
+  static_cast<void>(fill("file", 20));
+  put_process(10, 1000, "x");
+  put("proc/10/maps", "7f0000000000-7f0000001000 r--p 00000000 08:01 4711 /usr/lib/libc.so.6\n");
+  std::filesystem::create_directories(root_ / "proc/10/fd");
+  EXPECT_TRUE(probe().ownerless_memory()->certain);
+  put_process(11, 1000, "y");
+  EXPECT_FALSE(probe().ownerless_memory()->certain);
+  EXPECT_EQ(probe().ownerless_memory()->items.size(), 1U);
+}
+
+TEST_F(OwnerlessMemoryTest, WithoutThatFolderNobodyCanSay) {
+  std::filesystem::remove_all(root_ / "dev/shm");
+  EXPECT_FALSE(probe().ownerless_memory());
 }
 
 }  // namespace

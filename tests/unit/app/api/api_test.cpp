@@ -227,7 +227,7 @@ TEST(Api, WhatNobodyHoldsIsShownBesideTheProcesses) {
   world.gpu.reading.processes.reset();
   world.gpu.reading.unavailable = "the driver does not answer";
   EXPECT_TRUE(processes().at("unattributed_bytes").is_null());
-  EXPECT_EQ(processes().at("warnings").at(0).as_string(), "the driver does not answer");
+  EXPECT_EQ(processes().at("warnings").at(0).at("message").as_string(), "the driver does not answer");
 }
 
 TEST(Api, MetricsLeaveUnknownPartsOut) {

@@ -57,7 +57,7 @@ TEST(Sampler, B5_OverCommitmentIsAWarning) {
   world.host.held_by_others = gib(60);
   EXPECT_LT(daemon.budget().free_for_new, Bytes{0});
   ASSERT_EQ(daemon.service->sampler.latest()->warnings.size(), 1U);
-  EXPECT_NE(daemon.service->sampler.latest()->warnings.front().find("over-committed by"), std::string::npos);
+  EXPECT_NE(daemon.service->sampler.latest()->warnings.front().message.find("over-committed by"), std::string::npos);
 }
 
 TEST(Sampler, B7_UnknownGpuPartIsAWarningAndStaysUnknown) {
@@ -65,7 +65,7 @@ TEST(Sampler, B7_UnknownGpuPartIsAWarningAndStaysUnknown) {
   world.runtime.next.holds.gpu.reset();
   Daemon daemon{world};
   const auto id = daemon.deploy_ready();
-  EXPECT_NE(daemon.service->sampler.latest()->warnings.at(0).find("GPU part"), std::string::npos);
+  EXPECT_NE(daemon.service->sampler.latest()->warnings.at(0).message.find("GPU part"), std::string::npos);
   const auto view = json_of(daemon.request("GET", path_of(id)));
   EXPECT_TRUE(view.at("measured").at("gpu_bytes").is_null());
   EXPECT_FALSE(view.at("measured").at("complete").as_bool());
@@ -95,7 +95,7 @@ TEST(Sampler, B7_WhyTheGpuPartIsUnknownIsSaid) {
   const auto budget = json_of(daemon.request("GET", "/api/v1/budget"));
   EXPECT_EQ(budget.at("host_class").as_string(), "unknown");
   EXPECT_TRUE(budget.at("gpu_bytes").is_null());
-  EXPECT_EQ(budget.at("warnings").at(0).as_string(), "run its container with --pid=host");
+  EXPECT_EQ(budget.at("warnings").at(0).at("message").as_string(), "run its container with --pid=host");
   EXPECT_EQ(budget.at("warnings").as_array().size(), 2U);
   EXPECT_EQ(member(daemon.request("GET", "/healthz"), "detail"), "run its container with --pid=host");
   EXPECT_EQ(daemon.request("GET", "/healthz").status, 200) << "the daemon itself is well";
@@ -156,7 +156,8 @@ TEST(Sampler, MoreOnTheGpuThanTheHostHasIsAWarning) {
   world.gpu.reading.host_class = host::HostClass::integrated;
   world.gpu.reading.processes = {{.pid = 11, .start_time_ticks = 1, .used = gib(100)}};
   Daemon daemon{world};
-  EXPECT_NE(daemon.service->sampler.refresh()->warnings.at(0).find("more than the 64.0 GiB"), std::string::npos);
+  EXPECT_NE(daemon.service->sampler.refresh()->warnings.at(0).message.find("more than the 64.0 GiB"),
+            std::string::npos);
 }
 
 TEST(Sampler, D1_AnOrphanOnTheGpuIsAWarningAndIsNamedWhereItStandsInTheWay) {
@@ -168,8 +169,9 @@ TEST(Sampler, D1_AnOrphanOnTheGpuIsAWarningAndIsNamedWhereItStandsInTheWay) {
   world.host.held_by_others = gib(61);
   Daemon daemon{world};
   const auto warnings = daemon.service->sampler.refresh()->warnings;
-  EXPECT_EQ(std::ranges::count_if(warnings, [](const auto& w) { return w.find("`kill 4242`") != std::string::npos; }),
-            1);
+  EXPECT_EQ(
+      std::ranges::count_if(warnings, [](const auto& w) { return w.message.find("`kill 4242`") != std::string::npos; }),
+      1);
   const auto refused = daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf"})");
   EXPECT_EQ(refused.status, 409);
   EXPECT_NE(member(refused, "hint").find("process 4242 (VLLM::EngineCore) holds 60.0 GiB"), std::string::npos);

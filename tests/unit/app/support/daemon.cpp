@@ -35,6 +35,8 @@ Daemon::Daemon(World& the_world, settings::Settings the_settings)
                                            .clock = world.clock};
   const service::Service::Ports ports{.host = world.host,
                                       .gpu = world.gpu,
+                                      .memory_groups = world.memory_groups,
+                                      .container_names = world.container_names,
                                       .model_files = world.models,
                                       .folder_watch = folder_watch,
                                       .store = world.store,
@@ -173,6 +175,8 @@ Error error_at_start(World& world) {
   const settings::Settings settings;
   service::Service service{{.host = world.host,
                             .gpu = world.gpu,
+                            .memory_groups = world.memory_groups,
+                            .container_names = world.container_names,
                             .model_files = world.models,
                             .folder_watch = folder_watch,
                             .store = world.store,

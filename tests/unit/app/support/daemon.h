@@ -23,6 +23,8 @@ struct World {
   FakeRuntime runtime{clock, logs};
   FakeHostProbe host{runtime};
   FakeGpuProbe gpu{runtime};
+  FakeMemoryGroups memory_groups;
+  FakeContainerNames container_names;
   FakeModelFiles models;  ///< /models/a.gguf and /models/b.gguf
 };
 

@@ -470,7 +470,8 @@ Result<host::Meminfo> FakeHostProbe::meminfo() {
       *line = Bytes{0};
     }
   }
-  meminfo.shmem = Bytes{0};
+  meminfo.shmem = shmem;
+  meminfo.hugetlb = Bytes{0};
   return meminfo;
 }
 
@@ -480,7 +481,9 @@ host::ProcessList FakeHostProbe::processes(std::size_t limit, const std::vector<
   last_excluded = exclude_pids;
   host::ProcessList list;
   list.rows = rows;
-  list.anon = held_by_others;
+  list.groups = groups;
+  list.left_out = left_out;
+  list.groups.push_back({.owner = {}, .processes = 1, .user = "jo", .anon = held_by_others, .gpu = Bytes{}});
   if (limit > 0) {
     list.rows.push_back({.pid = 77,
                          .user = "jo",
@@ -518,6 +521,16 @@ host::GpuReading FakeGpuProbe::latest() {
 }
 
 // --- FakeModelFiles
+
+std::optional<host::CgroupMemory> FakeMemoryGroups::read(const host::CgroupPath& group) const {
+  const auto found = groups.find(group.path);
+  if (found == groups.end()) return std::nullopt;
+  return found->second;
+}
+
+std::vector<std::int64_t> FakeMemoryGroups::members(const host::CgroupPath& /*group*/) const { return {}; }
+
+ports::Task<Result<std::vector<container::ListedContainer>>> FakeContainerNames::running() { co_return answer; }
 
 Result<model::ModelDescription> FakeModelFiles::describe(const std::string& path) {
   const auto found = models.find(path);

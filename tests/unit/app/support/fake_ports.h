@@ -1,11 +1,13 @@
 #pragma once
 // Scripted forms of the ports: what the world does is said by the test, and what was asked of it can be looked up.
+#include "ports/container_names.h"
 #include "ports/container_runtime.h"
 #include "ports/engine_logs.h"
 #include "ports/folder_watch.h"
 #include "ports/gpu_probe.h"
 #include "ports/host_probe.h"
 #include "ports/http_client.h"
+#include "ports/memory_groups.h"
 #include "ports/model_files.h"
 #include "ports/store.h"
 #include "ports/tcp_ports.h"
@@ -215,10 +217,15 @@ class FakeHostProbe final : public ports::HostProbe {
   host::ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
                               const host::GpuReading& gpu) override;
   std::vector<host::ProcessRow> rows_of(const std::vector<std::int64_t>& pids, const host::GpuReading& gpu) override;
+  std::optional<host::OwnerlessList> ownerless_memory() override { return ownerless; }
   bool has_nvidia_driver() override { return false; }
 
   std::vector<std::int64_t> last_excluded;
-  std::vector<host::ProcessRow> rows;  ///< of processes that use the GPU and are no engines
+  std::vector<host::ProcessRow> rows;      ///< of processes that use the GPU and are no engines
+  std::vector<host::ProcessGroup> groups;  ///< beside the others' one process, which is in no unit
+  std::vector<std::pair<std::int64_t, host::GroupOwner>> left_out;
+  std::optional<host::OwnerlessList> ownerless = host::OwnerlessList{};
+  Bytes shmem;
 
  private:
   FakeRuntime& runtime_;
@@ -235,6 +242,22 @@ class FakeGpuProbe final : public ports::GpuProbe {
 
  private:
   FakeRuntime& runtime_;
+};
+
+/// Groups by their path; those that are not here cannot be read.
+class FakeMemoryGroups final : public ports::MemoryGroups {
+ public:
+  std::map<std::string, host::CgroupMemory> groups;
+
+  std::optional<host::CgroupMemory> read(const host::CgroupPath& group) const override;
+  std::vector<std::int64_t> members(const host::CgroupPath& group) const override;
+};
+
+class FakeContainerNames final : public ports::ContainerNames {
+ public:
+  Result<std::vector<container::ListedContainer>> answer = std::vector<container::ListedContainer>{};
+
+  ports::Task<Result<std::vector<container::ListedContainer>>> running() override;
 };
 
 class FakeModelFiles final : public ports::ModelFiles {

@@ -107,7 +107,7 @@ TEST(ContainerOf, OfNestedContainersTheOutermostOwnsTheProcess) {
 TEST(ContainerOf, SystemContainersGoByTheirName) {
   EXPECT_EQ(container_of("/lxc.payload.web/init.scope"), "web");
   EXPECT_EQ(container_of("/lxc/web"), "web");
-  EXPECT_EQ(container_of("/machine.slice/machine-vm1.scope"), "machine-vm1.scope");
+  EXPECT_EQ(container_of("/machine.slice/machine-vm1.scope"), "vm1");
 }
 
 TEST(ContainerOf, WithoutAContainerTheUnitIsShown) {

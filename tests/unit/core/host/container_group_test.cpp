@@ -53,6 +53,85 @@ TEST(ContainerGroup, WhatIsNoContainerHasNone) {
   }
 }
 
+/// "docker cccc… at /docker/cccc…", "unit ollama.service at …", with "cccc" for the id.
+std::string owner_text(const std::string& path) {
+  const auto owner = group_owner(path);
+  using Kind = GroupOwner::Kind;
+  const std::string kind = owner.kind == Kind::container           ? owner.runtime
+                           : owner.kind == Kind::removed_container ? "removed " + owner.runtime
+                           : owner.kind == Kind::unit              ? "unit"
+                                                                   : "nobody";
+  const auto name = owner.name == kId ? std::string{"ID"} : owner.name;
+  if (owner.kind == Kind::nobody) return kind;
+  return kind + " " + name + (path.starts_with(owner.path) ? " +" + path.substr(owner.path.size()) : " elsewhere");
+}
+
+TEST(GroupOwner, IsToldForEveryRuntimeByThePath) {
+  const auto user = std::string{"/user.slice/user-1000.slice/user@1000.service/"};
+  EXPECT_EQ(owner_text("/system.slice/docker-" + kId + ".scope"), "docker ID +");
+  EXPECT_EQ(owner_text("/docker/" + kId + "/init"), "docker ID +/init");
+  EXPECT_EQ(owner_text("/mine.slice/docker-" + kId + ".scope"), "docker ID +");
+  EXPECT_EQ(owner_text("/custom/" + kId), " ID +") << "Docker with a parent, or a namespace of containerd";
+  EXPECT_EQ(owner_text(user + "user.slice/docker-" + kId + ".scope"), "docker ID +");
+  EXPECT_EQ(owner_text("/machine.slice/libpod-" + kId + ".scope/container"), "podman ID +/container");
+  EXPECT_EQ(owner_text("/libpod_parent/libpod-" + kId), "podman ID +");
+  EXPECT_EQ(owner_text(user + "user.slice/libpod-" + kId + ".scope/container"), "podman ID +/container");
+  EXPECT_EQ(owner_text("/kubepods.slice/kubepods-besteffort.slice/cri-containerd-" + kId + ".scope"),
+            "kubernetes ID +");
+  EXPECT_EQ(owner_text("/kubepods.slice/crio-" + kId + ".scope"), "kubernetes ID +");
+  EXPECT_EQ(owner_text("/kubepods/burstable/pod6f5c/" + kId), "kubernetes ID +");
+  EXPECT_EQ(owner_text("/system.slice/crio-" + kId + ".scope"), "cri-o ID +");
+  EXPECT_EQ(owner_text("/system.slice/nerdctl-" + kId + ".scope"), "containerd ID +");
+  EXPECT_EQ(owner_text("/lxc.payload.web/system.slice/nginx.service"), "lxc web +/system.slice/nginx.service");
+  EXPECT_EQ(owner_text("/lxc/web"), "lxc web +");
+  EXPECT_EQ(owner_text("/machine.slice/machine-qemu\\x2d1\\x2dbuild.scope/libvirt"), "machine qemu-1-build +/libvirt");
+  EXPECT_EQ(owner_text("/machine.slice/systemd-nspawn@sid.service/payload"), "machine sid +/payload");
+}
+
+TEST(GroupOwner, EachByteHasOneOwner) {
+  EXPECT_EQ(owner_text("/system.slice/docker-" + kId + ".scope/kubepods/pod1/" + kInner),
+            "docker ID +/kubepods/pod1/" + kInner);
+  EXPECT_EQ(owner_text("/lxc.payload.web/docker/" + kInner), "lxc web +/docker/" + kInner);
+}
+
+TEST(GroupOwner, OutsideOfContainersItIsTheUnit) {
+  EXPECT_EQ(owner_text("/system.slice/ollama.service"), "unit ollama.service +");
+  EXPECT_EQ(owner_text("/user.slice/user-1000.slice/session-3.scope"), "unit session-3.scope +");
+  EXPECT_EQ(owner_text("/user.slice/user-1000.slice/user@1000.service/app.slice/app-code.scope"),
+            "unit app-code.scope +");
+  EXPECT_FALSE(group_owner("/user.slice/user-1000.slice/user@1000.service/app.slice/app-code.scope").rootless_uid);
+  EXPECT_EQ(owner_text("/machine.slice/libpod-conmon-" + kId + ".scope"), "unit libpod-conmon-" + kId + ".scope +");
+  for (const std::string& path :
+       {std::string{}, std::string{"/"}, "/docker/buildkit/" + kId, "/docker/" + kId.substr(1)}) {
+    EXPECT_EQ(owner_text(path), "nobody") << path;
+  }
+}
+
+TEST(GroupOwner, J4_J7_OtherNamespacesUsersAndRemovedGroupsAreTold) {
+  EXPECT_FALSE(group_owner("/../docker-" + kId + ".scope").below_mount);
+  EXPECT_EQ(group_owner("/../docker-" + kId + ".scope").name, kId);
+  EXPECT_EQ(
+      group_owner("/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" + kId + ".scope").rootless_uid,
+      1000);
+  EXPECT_EQ(owner_text("/docker/" + kId + " (deleted)"), "removed docker ID + (deleted)");
+}
+
+TEST(UnattachedSegments, AreThoseWithMemoryAndNoProcess) {
+  const std::string titles =
+      "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      ctime                   rss                  swap\n";
+  EXPECT_TRUE(parse_unattached_segments(titles).empty());
+  const auto found = parse_unattached_segments(
+      titles +
+      "         0          5  1600             536870912  1199  1203      0  1000  1000  1000  1000 1700000000 1700000001 1700000000             268435456                     0\n"
+      "         0          6  1600             536870912  1199  1203      2  1000  1000  1000  1000 1700000000 1700000001 1700000000             536870912                     0\n"
+      "         0          7  1600             536870912  1199  1203      0  1000  1000  1000  1000 1700000000 1700000001 1700000000                     0                     0\n"
+      "         0          8  1600             5368");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].name, "System V segment 5");
+  EXPECT_EQ(found[0].size, mib(256));
+  EXPECT_EQ(found[0].user, "1000");
+}
+
 TEST(ContainerGroupPath, ByTheDriverAndTheParent) {
   EXPECT_EQ(container_group_path("cgroupfs", "", kId), "/docker/" + kId);
   EXPECT_EQ(container_group_path("cgroupfs", "/a/b/", kId), "/a/b/" + kId);
