@@ -2,6 +2,7 @@
 #include "docker/dockerd.h"
 #include "e2e/support/daemon.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace dgxmm::docker {
@@ -101,6 +102,85 @@ TEST_F(ContainedEngine, WhileDockerHangsItIsUnknownItsMemoryCountsAndTheApiAnswe
   EXPECT_EQ(number(daemon_->document("/budget"), "committed_bytes"), committed);
   dockerd_->freeze(false);
   EXPECT_TRUE(daemon_->becomes("model", "ready"));
+}
+
+TEST_F(ContainedEngine, C5_ARealKillForLackOfMemoryIsProvenShownAndRaisesTheNextEstimate) {
+  ASSERT_EQ(deploy().exit_code, 0);
+  const auto model = daemon_->deployment("model");
+  const auto reserved = number(model, "reserved_bytes");
+  const auto id = text(model, "container");
+  const auto limit = number(at(model, "measured"), "total_bytes") + 16 * e2e::kMib;
+  const auto limited = dockerd_->call("POST", "/containers/" + id + "/update",
+                                      fmt::format(R"({{"Memory":{0},"MemorySwap":{0}}})", limit));
+  ASSERT_EQ(limited.status, 200) << limited.body;
+  // A request that is larger than what it may have.
+  const auto url = text(model, "url");
+  const auto host = url.substr(0, url.rfind('/'));
+  const e2e::HttpConnection connection{static_cast<std::uint16_t>(std::stoi(host.substr(host.rfind(':') + 1)))};
+  const std::string content(std::size_t{64} * e2e::kMib, 'a');
+  connection.send("POST", "/tokenize", R"({"content": ")" + content + R"("})", {});
+
+  ASSERT_TRUE(daemon_->becomes("model", "failed"));
+  const auto failure = at(daemon_->deployment("model"), "failure");
+  EXPECT_EQ(text(failure, "code"), "out_of_memory") << text(failure, "message");
+  EXPECT_THAT(text(failure, "message"), HasSubstr(id.substr(0, 12)));
+  EXPECT_EQ(number(daemon_->document("/budget"), "committed_bytes"), 0);
+  const auto floors = at(daemon_->document("/calibration"), "oom_floors");
+  ASSERT_EQ(floors.as_array().size(), 1U);
+  EXPECT_EQ(number(floors.at(0), "killed_bytes"), reserved);
+  EXPECT_THAT(text(floors.at(0), "evidence"), HasSubstr(id.substr(0, 12)));
+  const auto shown = daemon_->run({"calibration"}).out;
+  EXPECT_THAT(shown, HasSubstr("RAN OUT OF MEMORY AT"));
+  EXPECT_THAT(shown, HasSubstr(id.substr(0, 12))) << "the evidence";
+
+  const auto next = boost::json::parse(daemon_->run(Request{.name = "model"}.ask("fit", {"--json"})).out);
+  EXPECT_GE(number(next, "total_bytes") * 10, reserved * 11) << "never below 1.1 x what was killed";
+  const auto again = daemon_->run({"start", "model"});
+  ASSERT_EQ(again.exit_code, 0) << again.all();
+  EXPECT_GE(number(daemon_->deployment("model"), "reserved_bytes") * 10, reserved * 11);
+}
+
+TEST_F(ContainedEngine, C12_KilledFromOutsideWithCode137ItsCauseIsUnknownAndNothingIsLearned) {
+  ASSERT_EQ(deploy().exit_code, 0);
+  dockerd_->call("POST", "/containers/" + text(daemon_->deployment("model"), "container") + "/kill?signal=KILL");
+  ASSERT_TRUE(daemon_->becomes("model", "failed"));
+  const auto failure = at(daemon_->deployment("model"), "failure");
+  EXPECT_EQ(text(failure, "code"), "engine_killed");
+  EXPECT_THAT(text(failure, "message"), HasSubstr("cause unknown"));
+  EXPECT_TRUE(at(daemon_->document("/calibration"), "oom_floors").as_array().empty());
+}
+
+TEST_F(ContainedEngine, D8_AnotherImageOfThatNameMarksItOutdatedAndTheNextStartTakesIt) {
+  ASSERT_EQ(deploy().exit_code, 0);
+  const auto before = daemon_->deployment("model");
+  EXPECT_TRUE(at(before, "outdated").is_null());
+  daemon_->kill_hard();
+  dockerd_->import_llama_cpp();  // the same files, made anew: another image
+  daemon_->start();
+  ASSERT_TRUE(daemon_->becomes("model", "ready"));
+  ASSERT_TRUE(e2e::eventually([&] { return at(daemon_->deployment("model"), "outdated").is_string(); }));
+  const auto marked = daemon_->deployment("model");
+  EXPECT_EQ(text(marked, "outdated"), "the image " + image_ + " is another one by now");
+  for (const auto* member : {"container", "image_id"}) EXPECT_EQ(at(marked, member), at(before, member));
+  EXPECT_EQ(e2e::chat(text(marked, "url"), "model").status, 200);
+  EXPECT_THAT(daemon_->run({"ps"}).out, HasSubstr("outdated: the image"));
+
+  ASSERT_EQ(daemon_->run({"stop", "model"}).exit_code, 0);
+  ASSERT_EQ(daemon_->run({"start", "model"}).exit_code, 0);
+  const auto after = daemon_->deployment("model");
+  EXPECT_NE(at(after, "image_id"), at(before, "image_id"));
+  EXPECT_TRUE(at(after, "outdated").is_null());
+}
+
+TEST_F(ContainedEngine, D8_OtherSettingsOfTheDaemonMarkItOutdated) {
+  ASSERT_EQ(deploy().exit_code, 0);
+  // As another version of dgxmm might make it: with another size of its log.
+  EXPECT_EQ(daemon_->end(), 0);
+  daemon_->add_flags({"--engine-log-mib", "5"});
+  daemon_->start();
+  ASSERT_TRUE(daemon_->becomes("model", "ready"));
+  ASSERT_TRUE(e2e::eventually([&] { return at(daemon_->deployment("model"), "outdated").is_string(); }));
+  EXPECT_EQ(text(daemon_->deployment("model"), "outdated"), "it would be started with other settings now");
 }
 
 }  // namespace

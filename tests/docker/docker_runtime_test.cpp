@@ -9,8 +9,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 namespace dgxmm::docker {
 namespace {
@@ -366,6 +369,43 @@ TEST_F(DockerRuntimeTest, ContainersOfOthersAreNotFound) {
   other.until_known();
   EXPECT_THAT(other.find_owned(), IsEmpty());
   EXPECT_THAT(daemon_->find_owned(), SizeIs(1));
+}
+
+TEST_F(DockerRuntimeTest, D4_OneThatIsStuckInTheKernelIsReportedAndStaysCounted) {
+  // A frozen v1 group is the one way to make a process that SIGKILL does not end.
+  const std::filesystem::path freezer{fmt::format("/sys/fs/cgroup/freezer/dgxmm-test-{}", ::getpid())};
+  if (::mkdir(freezer.c_str(), 0755) != 0 || !std::filesystem::exists(freezer / "freezer.state")) {
+    GTEST_SKIP() << "SKIPPED: no v1 freezer here";
+  }
+  daemon_ = std::make_unique<Daemon>(dockerd_->socket(), dockerd_->network(), [](auto& options) {
+    options.kill_limit = 500ms;
+    options.call_deadline = 2s;
+  });
+  const auto wanted = eating("48");
+  const auto instance = start(wanted);
+  ASSERT_TRUE(log_has(wanted, "ready"));
+  // Only the engine: the container's init is well, as when a driver holds the engine.
+  for (const auto pid : daemon_->pids(instance)) {
+    if (pid != instance.pid) std::ofstream{freezer / "cgroup.procs"} << pid;
+  }
+  std::ofstream{freezer / "freezer.state"} << "FROZEN";
+  const bool frozen = e2e::eventually([&] { return e2e::read_file(freezer / "freezer.state") == "FROZEN\n"; });
+  const auto stopped = daemon_->stop(instance, 0ms);
+  const auto held = daemon_->measure(instance);
+  const auto presence = daemon_->presence(instance);
+  std::ofstream{freezer / "freezer.state"} << "THAWED";
+
+  ASSERT_TRUE(frozen);
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, "still_running");
+  EXPECT_THAT(stopped.error().message, HasSubstr("stuck in the driver"));
+  EXPECT_THAT(stopped.error().message, HasSubstr("eat_memory"));
+  EXPECT_THAT(stopped.error().hint, HasSubstr("reboot"));
+  EXPECT_NE(presence, ports::Presence::gone);
+  ASSERT_TRUE(held);
+  EXPECT_GT(held->anon.value_or(Bytes{}), mib(40)) << "its memory counts until it is gone";
+  EXPECT_TRUE(e2e::eventually([&] { return daemon_->stop(instance, 0ms).has_value(); }, 60s));
+  EXPECT_TRUE(e2e::eventually([&] { return ::rmdir(freezer.c_str()) == 0; }));
 }
 
 TEST_F(DockerRuntimeTest, C5_ARealOomKillIsProvenAndItsEvidenceKept) {

@@ -77,10 +77,17 @@ std::string reason_against_dockerd() {
   return {};
 }
 
-Dockerd::Dockerd(std::vector<std::string> options)
+Dockerd::Dockerd(std::vector<std::string> options, std::int64_t disk_bytes)
     : network_(fmt::format("dgxmm-test-{}", ::getpid())),
       bridge_(fmt::format("dgxt{}", ::getpid())),
       options_(std::move(options)) {
+  if (disk_bytes > 0) {
+    const auto data = folder_.path() / "data";
+    fs::create_directory(data);
+    if (::mount("tmpfs", data.c_str(), "tmpfs", 0, fmt::format("size={}", disk_bytes).c_str()) != 0) {
+      throw std::runtime_error("no small disk for the test");
+    }
+  }
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what a killed engine leaves behind is ours to wait for
   start();
   // A network of its own: the default bridge is one for all engines of a host.
@@ -177,6 +184,25 @@ std::string Dockerd::import_llama_cpp(bool with_entrypoint) {
   // At its own place: the path of its loader is absolute.
   const auto tar = output_of(fmt::format("tar --create --directory / '{}'", folder.relative_path().string()));
   return import_image("dgxmm-test", tar, with_entrypoint ? fmt::format(R"(["{}"])", program.string()) : std::string{});
+}
+
+std::string Dockerd::push_away(const std::string& image, std::uint16_t port) {
+  const auto name = fmt::format("127.0.0.1:{}/{}", port, image.substr(0, image.rfind(':')));
+  const auto tagged = call("POST", fmt::format("/images/{}/tag?repo={}&tag=1", image, net::percent_encode(name)));
+  if (tagged.status != 201) throw std::runtime_error("the image could not be tagged: " + tagged.body);
+  ports::HttpCall push;
+  push.target.unix_socket = socket();
+  push.method = "POST";
+  push.path = "/images/" + name + "/push?tag=1";
+  push.headers.emplace_back("X-Registry-Auth", "e30=");  // {}
+  push.deadline = 60s;
+  const auto pushed = loop_.run(http_.call(std::move(push)));
+  if (!pushed || pushed->status != 200 || pushed->body.find("\"error\"") != std::string::npos) {
+    throw std::runtime_error("the image could not be pushed: " + (pushed ? pushed->body : pushed.error().message));
+  }
+  call("DELETE", "/images/" + name + ":1?force=1");
+  call("DELETE", "/images/" + image + "?force=1");
+  return name + ":1";
 }
 
 std::string Dockerd::create_foreign(const std::string& name, const std::string& image) {

@@ -68,7 +68,8 @@ class LoopThread {
 class Dockerd {
  public:
   /// Starts it and waits until it answers.
-  explicit Dockerd(std::vector<std::string> options = {});
+  /// `disk_bytes`: all that it may store; 0: as much as there is.
+  explicit Dockerd(std::vector<std::string> options = {}, std::int64_t disk_bytes = 0);
   ~Dockerd();
   Dockerd(const Dockerd&) = delete;
   Dockerd& operator=(const Dockerd&) = delete;
@@ -89,6 +90,9 @@ class Dockerd {
   [[nodiscard]] bool running() const { return process_ != nullptr; }
   /// Lets nothing of it run, or run again.
   void freeze(bool frozen) const { process_->signal(frozen ? SIGSTOP : SIGCONT); }
+
+  /// Hands an image over to the registry on that port of 127.0.0.1, and drops it here. Returns its name there.
+  std::string push_away(const std::string& image, std::uint16_t port);
 
   /// A call of the test's own, as another user of the Engine makes it.
   ports::HttpReply call(std::string method, std::string path, std::string body = {},

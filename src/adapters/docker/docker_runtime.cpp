@@ -5,11 +5,14 @@
 #include "base/masking.h"
 #include "core/container/ending.h"
 #include "core/container/pull.h"
+#include "core/host/stuck.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
+#include <system_error>
 
 namespace dgxmm::docker {
 namespace {
@@ -331,7 +334,8 @@ Task<> DockerRuntime::run_pull(std::shared_ptr<Pull> pull) {
     }
     return true;
   };
-  const auto ended = co_await client_.pull(pull->reference, options_.pull_patience, std::move(on_piece));
+  // Its own deadline comes after ours: what it would say is about the Engine, which is well.
+  const auto ended = co_await client_.pull(pull->reference, 2 * options_.pull_patience, std::move(on_piece));
   if (!ended) pull->outcome = fail(ended.error());
   pull->ended = true;
 }
@@ -619,14 +623,7 @@ Task<Result<void>> DockerRuntime::stop(Instance instance, milliseconds grace) {
     if (found && !may_hold_memory(*found)) co_return Result<void>{};
     if (steady_clock::now() >= give_up_at) {
       if (!found) co_return fail(found.error());
-      const auto state = process_state(*found);
-      co_return fail(
-          "still_running",
-          state == 'D' ? "it is stuck in the driver: its process waits inside the kernel and cannot be killed"
-                       : fmt::format("container {} is still there after SIGKILL, in state {}", id.substr(0, 12), state),
-          state == 'D' ? "reboot the host; look at `dmesg`. Its memory stays counted."
-                       : "look at `docker ps` and `dmesg`. Its memory stays counted.",
-          fmt::format("container {}", id.substr(0, 12)));
+      co_return fail(host::still_running(threads_of(*found), fmt::format("container {}", id.substr(0, 12))));
     }
     if (found && steady_clock::now() >= kill_at) {
       const auto killed = co_await client_.kill(id, "SIGKILL");
@@ -658,11 +655,20 @@ std::optional<host::CgroupPath> DockerRuntime::find_group(const Container& conta
   return guess;
 }
 
-char DockerRuntime::process_state(const Container& container) const {
-  if (!container.pid) return '?';
-  const auto stat =
-      host::parse_proc_stat(read_text_file(options_.root / fmt::format("proc/{}/stat", *container.pid)).value_or(""));
-  return stat ? stat->state : '?';
+std::vector<host::ProcessStat> DockerRuntime::threads_of(const Container& container) const {
+  std::vector<host::ProcessStat> found;
+  const auto group = find_group(container);
+  auto pids = group ? groups_.members(*group) : std::vector<std::int64_t>{};
+  if (pids.empty() && container.pid) pids.push_back(*container.pid);
+  for (const auto pid : pids) {
+    const auto tasks = options_.root / fmt::format("proc/{}/task", pid);
+    std::error_code gone;
+    for (std::filesystem::directory_iterator task{tasks, gone}, end; !gone && task != end; task.increment(gone)) {
+      auto stat = host::parse_proc_stat(read_text_file(task->path() / "stat").value_or(""));
+      if (stat) found.push_back(std::move(*stat));
+    }
+  }
+  return found;
 }
 
 std::optional<memory::Measured> DockerRuntime::measure(const Instance& instance,

@@ -112,7 +112,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
 
   // --- what is measured
   [[nodiscard]] std::optional<host::CgroupPath> find_group(const container::Container& container) const;
-  [[nodiscard]] char process_state(const container::Container& container) const;
+  [[nodiscard]] std::vector<host::ProcessStat> threads_of(const container::Container& container) const;
   ports::ExitStatus exit_of(const container::Container& container);
 
   // --- logs

@@ -4,6 +4,7 @@
 #include "adapters/process/process_table.h"
 #include "adapters/process/spawn.h"
 #include "base/log.h"
+#include "core/host/stuck.h"
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
@@ -386,15 +387,8 @@ ports::Task<Result<void>> ProcessRuntime::stop(ports::Instance instance, millise
     if (first_ended && left.empty()) break;
     const auto now = steady_clock::now();
     if (now >= give_up_at) {
-      const std::int64_t stuck = left.empty() ? instance.pid : left.front();
-      const auto stat = read_stat(stuck);
-      co_return fail(
-          "still_running",
-          fmt::format("process {} ({}) is still there after SIGKILL, in state {}", stuck, stat ? stat->comm : "?",
-                      stat ? stat->state : '?'),
-          "A process in state D waits inside the kernel, often in the GPU driver; look at `dmesg`. Its memory "
-          "stays counted.",
-          fmt::format("pid {}", stuck));
+      co_return fail(host::still_running(threads_of(left.empty() ? std::vector{instance.pid} : left),
+                                         fmt::format("pid {}", instance.pid)));
     }
     if (now >= kill_at) {
       signal_members(instance, SIGKILL);

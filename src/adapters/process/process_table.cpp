@@ -73,6 +73,19 @@ std::optional<host::ProcessStat> read_stat(std::int64_t pid) {
   return text ? host::parse_proc_stat(*text) : std::nullopt;
 }
 
+std::vector<host::ProcessStat> threads_of(const std::vector<std::int64_t>& pids) {
+  std::vector<host::ProcessStat> found;
+  for (const auto pid : pids) {
+    std::error_code gone;
+    for (std::filesystem::directory_iterator task{proc(pid, "task"), gone}, end; !gone && task != end;
+         task.increment(gone)) {
+      auto stat = host::parse_proc_stat(read_text_file(task->path() / "stat").value_or(""));
+      if (stat) found.push_back(std::move(*stat));
+    }
+  }
+  return found;
+}
+
 host::ProcessMemory read_memory(std::int64_t pid) {
   return host::parse_proc_status(read_text_file(proc(pid, "status")).value_or(""));
 }

@@ -18,6 +18,8 @@ const std::string& boot_id();
 
 std::optional<host::ProcessStat> read_stat(std::int64_t pid);
 host::ProcessMemory read_memory(std::int64_t pid);
+/// All threads of these processes, each as a process has it: what waits inside the kernel may be any of them.
+std::vector<host::ProcessStat> threads_of(const std::vector<std::int64_t>& pids);
 
 /// Digest of an argument vector, stable between versions: FNV-1a over the arguments, each with its closing NUL.
 std::string command_digest(std::span<const std::string> arguments);

@@ -83,9 +83,13 @@ std::optional<Bytes> gib_after(std::string_view line, std::string_view text) {
 enum class Cause {
   not_enough_free,
   pool_too_small,
+  pool_too_small_v0,
   no_room_for_cache,
   memory_freed_meanwhile,
   out_of_memory,
+  out_of_memory_warming_up,
+  woke_or_slept_wrong,
+  no_gpu,
   port_taken,
   bad_model_file,
   bad_option,
@@ -102,13 +106,20 @@ using FailureMark = LogMark<Cause>;
 constexpr std::array kFailureMarks{
     FailureMark{"on startup is less than desired", Cause::not_enough_free},
     FailureMark{"To serve at least one request with the model", Cause::pool_too_small},
+    FailureMark{"is larger than the maximum number of tokens that can be stored in KV cache", Cause::pool_too_small_v0},
     FailureMark{"No available memory for the cache blocks", Cause::no_room_for_cache},
     FailureMark{"Cannot auto-fit max_model_len", Cause::no_room_for_cache},
     FailureMark{"Error in memory profiling", Cause::memory_freed_meanwhile},
     FailureMark{"not enough GPU memory", Cause::out_of_memory},
+    FailureMark{"CUDA out of memory occurred when warming up", Cause::out_of_memory_warming_up},
     FailureMark{"CUDA out of memory", Cause::out_of_memory},
     FailureMark{"CUDA Error: out of memory", Cause::out_of_memory},
     FailureMark{"DefaultCPUAllocator: not enough memory", Cause::out_of_memory},
+    FailureMark{"Memory usage increased after sleeping", Cause::woke_or_slept_wrong},
+    FailureMark{"No CUDA GPUs are available", Cause::no_gpu},
+    FailureMark{"Failed to infer device type", Cause::no_gpu},
+    FailureMark{"CUDA driver version is insufficient", Cause::no_gpu},
+    FailureMark{"no kernel image is available for execution", Cause::no_gpu},
     FailureMark{"Address already in use", Cause::port_taken},
     FailureMark{"address already in use", Cause::port_taken},
     FailureMark{"error: unrecognized arguments", Cause::bad_option},
@@ -168,6 +179,15 @@ FailureReason explain(Cause cause, std::string_view line, std::string_view mark,
                           : std::string{"set a smaller max_model_len, or more kv_tokens"};
       return {"kv_cache_too_small", std::move(message), std::move(hint)};
     }
+    case Cause::pool_too_small_v0: {
+      const auto length = number_after(line, "max seq len (");
+      const auto there = number_after(line, "stored in KV cache (");
+      if (!length || !there) break;
+      return {"kv_cache_too_small",
+              fmt::format("one request of {:.0f} tokens needs more KV cache than there is, which holds {:.0f}", *length,
+                          *there),
+              fmt::format("set max_model_len to at most {:.0f}, or kv_tokens to more", *there)};
+    }
     case Cause::no_room_for_cache:
       return {"kv_cache_too_small", "vLLM had no memory left for its KV cache",
               "ask for less (max_num_batched_tokens, max_num_seqs), or free memory first"};
@@ -177,6 +197,18 @@ FailureReason explain(Cause cause, std::string_view line, std::string_view mark,
     case Cause::out_of_memory:
       return {"out_of_memory", fmt::format("vLLM ran out of memory while {}: {}", phase, quoted(line, mark)),
               "ask for less (max_model_len, max_num_seqs, max_num_batched_tokens, fp8 KV) or stop something"};
+    case Cause::out_of_memory_warming_up: {
+      const auto requests = number_after(line, " with ");
+      return {"out_of_memory", fmt::format("vLLM ran out of memory while warming up: {}", quoted(line, mark)),
+              requests ? fmt::format("set max_num_seqs below {:.0f}", *requests)
+                       : std::string{"set a smaller max_num_seqs"}};
+    }
+    case Cause::woke_or_slept_wrong:
+      return {"sleep_failed", "something else took memory while it fell asleep, which vLLM does not bear",
+              "start it again; put it to sleep when nothing else starts"};
+    case Cause::no_gpu:
+      return {"gpu_not_available", fmt::format("vLLM cannot use this host's GPU: {}", quoted(line, mark)),
+              "check `nvidia-smi`, and that this vLLM is built for this GPU and driver"};
     case Cause::port_taken:
       return {"port_taken", "another program uses the port",
               "choose another port, or leave it open and a free one is taken"};

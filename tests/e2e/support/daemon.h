@@ -69,6 +69,8 @@ class Daemon {
   /// Asks it to end; returns its exit code.
   int end();
   void open_gate() const;
+  /// For the next `start`.
+  void add_flags(const Words& flags) { command_.insert(command_.end(), flags.begin(), flags.end()); }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   /// Of the daemon that runs, or else of the last one that `end` ended.

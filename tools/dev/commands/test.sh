@@ -30,6 +30,7 @@ cmd_test() {
     if using_clang; then ensure_packages llvm-19; fi
   fi
   provide_docker
+  provide_registry
   provide_engine
   provide_models
   [ $vllm = no ] || provide_vllm

@@ -17,6 +17,22 @@ export_test_environment() {
 # The tests start Docker Engines of their own. One that is installed, of whatever source, is good enough.
 provide_docker() { command -v dockerd >/dev/null || ensure_packages docker.io; }
 
+fetch_registry() (
+  refresh_package_lists && mkdir -p "$1" && cd "$1" && retry apt-get download docker-registry &&
+    dpkg-deb --extract docker-registry_*.deb . && rm docker-registry_*.deb
+)
+
+# A registry for the tests that pull images. Only its program is taken: the package would start a service. Without it
+# they are skipped.
+provide_registry() {
+  local folder
+  folder=$(cache_dir)/docker-registry
+  if [ ! -x "$folder/usr/bin/docker-registry" ]; then
+    step docker-registry "Getting a registry for images" fetch_registry "$folder" || return 0
+  fi
+  export DGXMM_TEST_REGISTRY=$folder/usr/bin/docker-registry
+}
+
 # run_ctest PRESET NAME JOBS ARGUMENT...: one run of ctest; its results go to build/test-results/PRESET-NAME.xml.
 run_ctest() {
   local preset=$1 name=$2 jobs=$3 results=build/test-results/$1-$2.xml

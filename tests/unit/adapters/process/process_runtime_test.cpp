@@ -388,7 +388,7 @@ TEST_F(ProcessRuntimeTest, OrphansOfAnEngineThatDiedAreFoundAndStopped) {
   EXPECT_TRUE(runtime_->pids(instance).empty());
 }
 
-TEST_F(ProcessRuntimeTest, AProcessThatIsStuckInTheKernelIsReportedWithItsState) {
+TEST_F(ProcessRuntimeTest, D4_AProcessThatIsStuckInTheKernelIsReportedAndStaysCounted) {
   // A frozen v1 group is the one way to make a process that SIGKILL does not end.
   const std::filesystem::path freezer{fmt::format("/sys/fs/cgroup/freezer/dgxmm-test-{}", ::getpid())};
   if (::mkdir(freezer.c_str(), 0755) != 0 || !std::filesystem::exists(freezer / "freezer.state")) {
@@ -403,6 +403,7 @@ TEST_F(ProcessRuntimeTest, AProcessThatIsStuckInTheKernelIsReportedWithItsState)
   const bool frozen = becomes_true([&] { return read_text_file(freezer / "freezer.state") == "FROZEN\n"; });
   const auto stopped = run(runtime.stop(instance, 0ms));
   const auto presence = runtime.presence(instance);
+  const auto held = measure(instance);
   std::ofstream{freezer / "freezer.state"} << "THAWED";
   run(runtime_->wait(instance));
   ::rmdir(freezer.c_str());
@@ -411,7 +412,10 @@ TEST_F(ProcessRuntimeTest, AProcessThatIsStuckInTheKernelIsReportedWithItsState)
   EXPECT_EQ(presence, Presence::running);
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code, "still_running");
-  EXPECT_THAT(stopped.error().message, AllOf(HasSubstr(fmt::format("{}", instance.pid)), HasSubstr("state D")));
+  EXPECT_THAT(stopped.error().message,
+              AllOf(HasSubstr(fmt::format("{}", instance.pid)), HasSubstr("stuck in the driver")));
+  EXPECT_THAT(stopped.error().hint, HasSubstr("reboot"));
+  EXPECT_TRUE(held);
 }
 
 TEST_F(ProcessRuntimeTest, StoppingWhatHasEndedIsDone) {
