@@ -31,6 +31,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 
 namespace {
@@ -183,29 +184,49 @@ host::Fact engine_fact(std::string name, const std::string& program, const std::
           fmt::format("needed to start models with it: install it, or set `{}`", setting)};
 }
 
-host::Fact docker_fact(const std::string& socket) {
+ports::Task<host::Fact> image_fact(docker::DockerClient* client, std::string engine, std::string image) {
+  using State = host::Fact::State;
+  const auto found = co_await client->inspect_image(image);
+  host::Fact fact{engine + " image", printable(image), State::good, {}};
+  if (!found) {
+    const bool missing = found.error().code == "image_not_found";
+    fact.value = missing ? fmt::format("{} is not on this host", printable(image)) : printable(found.error().message);
+    fact.state = State::unknown;
+    fact.advice = missing ? "it is pulled at the first start that needs it" : "";
+  }
+  co_return fact;
+}
+
+/// Docker, and the images that the settings name.
+std::vector<host::Fact> docker_facts(const settings::Settings& settings) {
   using State = host::Fact::State;
   constexpr std::chrono::seconds kDeadline{3};
-  host::Fact fact{"Docker", "does not answer", State::unknown, {}};
+  std::vector<host::Fact> facts;
   net::AsioEventLoop loop;
   net::AsioHttpClient http{loop};
-  docker::DockerClient client{http, socket, kDeadline};
+  docker::DockerClient client{http, settings.docker_socket, kDeadline};
   const auto ask = [&]() -> ports::Task<> {
     const auto api = co_await client.negotiate();
     if (!api) {
-      fact = {"Docker", printable(api.error().message), State::unknown, "needed only for engines in containers"};
+      facts.push_back(
+          {"Docker", printable(api.error().message), State::unknown, "needed only for engines in containers"});
     } else if (const auto info = co_await client.info(); info) {
-      fact = {.name = "Docker",
-              .value = fmt::format("{}, API {}, cgroup driver {}{}", printable(info->server_version),
-                                   container::to_text(api->version), printable(info->cgroup_driver),
-                                   info->rootless ? ", rootless" : "")};
-      if (!api->warning.empty()) fact.state = State::warning, fact.advice = printable(api->warning);
+      facts.push_back({.name = "Docker",
+                       .value = fmt::format("{}, API {}, cgroup driver {}{}", printable(info->server_version),
+                                            container::to_text(api->version), printable(info->cgroup_driver),
+                                            info->rootless ? ", rootless" : "")});
+      if (!api->warning.empty()) facts.back().state = State::warning, facts.back().advice = printable(api->warning);
+      if (!settings.llamacpp_image.empty()) {
+        facts.push_back(co_await image_fact(&client, "llama.cpp", settings.llamacpp_image));
+      }
+      if (!settings.vllm_image.empty()) facts.push_back(co_await image_fact(&client, "vLLM", settings.vllm_image));
     }
     loop.stop();
   };
   loop.spawn("ask Docker", ask());
   loop.run();
-  return fact;
+  if (facts.empty()) facts.push_back({"Docker", "does not answer", State::unknown, {}});
+  return facts;
 }
 
 std::vector<host::Fact> examine(const settings::Settings& settings) {
@@ -216,9 +237,11 @@ std::vector<host::Fact> examine(const settings::Settings& settings) {
   gpu.wait_for_first(kFirstGpuReading);
   examined.gpu = gpu.latest();
   auto facts = host::examine(examined);
-  facts.push_back(docker_fact(settings.docker_socket));
-  facts.push_back(engine_fact("llama-server", settings.llama_server, "llama_server"));
-  facts.push_back(engine_fact("vLLM", settings.vllm, "vllm"));
+  std::ranges::move(docker_facts(settings), std::back_inserter(facts));
+  if (settings.runtime != "docker") {
+    facts.push_back(engine_fact("llama-server", settings.llama_server, "llama_server"));
+    facts.push_back(engine_fact("vLLM", settings.vllm, "vllm"));
+  }
   for (const auto& folder : settings.searched_folders()) {
     const auto problem = modelfs::folder_problem(folder.path);
     if (!problem) facts.push_back({.name = "models", .value = printable(folder.path)});
