@@ -66,7 +66,6 @@ tar --create --directory / "${folder#/}" |
   docker import --change "ENTRYPOINT [\"$llama_server\"]" - "$DGXMM_LLAMACPP_IMAGE" >/dev/null
 mkdir "$DGXMM_MODELS"
 cp "$model" "$DGXMM_MODELS/model.gguf"
-docker network create engines >/dev/null
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 export DGXMM_LISTEN=127.0.0.1:$port
@@ -78,8 +77,6 @@ else
   compose_program=(docker-compose)
   sed -i '/^ *cgroup: host/d' "$work/docker-compose.yaml"
 fi
-# The default network of this engine is none.
-sed -i 's/^ *DGXMM_RUNTIME: docker/&\n      DGXMM_DOCKER_NETWORK: engines/' "$work/docker-compose.yaml"
 compose up --detach >"$work/up.log" 2>&1 || { cat "$work/up.log" >&2; fail "compose does not start it"; }
 
 eventually inside ps --json || fail "the daemon does not answer"

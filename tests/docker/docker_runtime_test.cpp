@@ -236,6 +236,20 @@ TEST_F(DockerRuntimeTest, OnlyLoopbackIsListenedOnAndTheModelCannotBeWritten) {
   EXPECT_THAT(document, HasSubstr(R"("Memory":0)"));
 }
 
+TEST_F(DockerRuntimeTest, WithoutANetworkOfTheSettingsNoContainerReachesAnother) {
+  daemon_ = std::make_unique<Daemon>(dockerd_->socket(), std::string{});
+  const auto wanted = serving();
+  const auto instance = start(wanted);
+  ASSERT_TRUE(serves(wanted.container->host_port)) << "it is reached by its published port";
+  const auto document = dockerd_->call("GET", "/containers/" + instance.container_id + "/json").body;
+  const auto network = std::string{kPrefix} + "engines";
+  EXPECT_THAT(document, HasSubstr(R"("NetworkMode":")" + network));
+  EXPECT_THAT(dockerd_->call("GET", "/networks/" + network).body,
+              HasSubstr(R"("com.docker.network.bridge.enable_icc":"false")"));
+  ASSERT_TRUE(daemon_->stop(instance));
+  EXPECT_TRUE(daemon_->start(serving(8))) << "the next one finds the network";
+}
+
 TEST_F(DockerRuntimeTest, B6_SharedMemoryOfAContainerCountsAsWellAsItsOwn) {
   const auto wanted = eating("48", "32");
   const auto instance = start(wanted);

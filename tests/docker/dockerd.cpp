@@ -109,7 +109,7 @@ Dockerd::~Dockerd() {
     for (auto at = ids.find(R"("Id":")"); at != std::string::npos; at = ids.find(R"("Id":")", at + 1)) {
       call("DELETE", fmt::format("/containers/{}?force=1&v=1", ids.substr(at + 6, 64)));
     }
-    call("DELETE", "/networks/" + network_);
+    call("POST", "/networks/prune");
     process_->signal(SIGTERM);
     process_->wait(30s);
   } catch (const std::exception& error) {

@@ -158,6 +158,20 @@ Task<Result<void>> DockerClient::pull(std::string reference, std::chrono::millis
   co_return Result<void>{};
 }
 
+Task<Result<void>> DockerClient::provide_network(std::string name, std::string owner) {
+  Request look{.path = "/networks/" + net::percent_encode(name)};
+  const auto found = co_await send(std::move(look));
+  if (!found) co_return fail(found.error());
+  if (is_success(*found)) co_return Result<void>{};
+  Request make{.method = "POST", .path = "/networks/create", .body = container::network_body(name, owner)};
+  const auto made = co_await send(std::move(make));
+  if (!made) co_return fail(made.error());
+  if (is_success(*made) || made->status == kConflict) co_return Result<void>{};  // somebody was faster
+  co_return fail("docker_refused",
+                 fmt::format("Docker cannot make a network for engines: {}", error_message(made->body)),
+                 "remove networks that are not used (`docker network prune`), or set `docker_network`", name);
+}
+
 Task<Result<container::Created>> DockerClient::create(std::string name, std::string body) {
   Request request{.method = "POST",
                   .path = "/containers/create" + (name.empty() ? std::string{} : "?name=" + net::percent_encode(name)),

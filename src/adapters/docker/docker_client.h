@@ -42,6 +42,10 @@ class DockerClient {
   ports::Task<Result<void>> pull(std::string reference, std::chrono::milliseconds deadline,
                                  std::function<bool(std::string_view)> on_piece);
 
+  /// A network of that name, made if there is none, in which containers do not reach each other. Errors:
+  /// `docker_refused` (no address is left for one, say).
+  ports::Task<Result<void>> provide_network(std::string name, std::string owner);
+
   /// An empty name lets the engine choose one. Errors: `name_taken`, `image_not_found`.
   ports::Task<Result<container::Created>> create(std::string name, std::string body);
   /// Errors: `container_not_found`, `port_taken`, `gpu_not_available`, `engine_not_found` (its program).

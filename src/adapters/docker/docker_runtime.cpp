@@ -342,6 +342,10 @@ Task<> DockerRuntime::run_pull(std::shared_ptr<Pull> pull) {
 
 // --- starting
 
+std::string DockerRuntime::network() const {
+  return options_.network.empty() ? options_.owned_prefix + "engines" : options_.network;
+}
+
 Result<container::CreateRequest> DockerRuntime::request_of(const ports::InstanceSpec& spec,
                                                            const container::Image& image) const {
   container::CreateRequest request{.settings = *spec.container,
@@ -355,7 +359,7 @@ Result<container::CreateRequest> DockerRuntime::request_of(const ports::Instance
                                    .gpu = container::GpuAccess::none,
                                    .log_path = spec.log_path,
                                    .log_limit = options_.log_limit,
-                                   .network = options_.network};
+                                   .network = network()};
   if (!spec.container->gpu) return request;
   if (info_) request.gpu = container::gpu_access(*info_);
   if (request.gpu == container::GpuAccess::none) {
@@ -388,6 +392,12 @@ Task<Result<Instance>> DockerRuntime::start(ports::InstanceSpec spec) {
   }
   auto request = request_of(spec, *image);
   if (!request) co_return fail(request.error());
+  if (options_.network.empty()) {
+    auto name = network();
+    auto owner = options_.owned_prefix;
+    const auto provided = co_await client_.provide_network(std::move(name), std::move(owner));
+    if (!provided) co_return fail(provided.error());
+  }
   auto id = co_await create(std::move(*request));
   if (!id) co_return fail(id.error());
   auto started = co_await start_created(std::move(*id), std::move(spec));

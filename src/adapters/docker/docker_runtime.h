@@ -27,7 +27,7 @@ struct DockerRuntimeOptions {
   /// What the name of every instance of this daemon begins with, and the label that tells its containers from others'.
   std::string owned_prefix;
   Bytes log_limit = mib(8);          ///< of each of the two files that the engine keeps of a container's log
-  std::string network;               ///< of the containers; empty: the engine's default
+  std::string network;               ///< of the containers; empty: one of their own, in which none reaches another
   std::filesystem::path root = "/";  ///< where /proc is looked up
   /// The kernel's log as text, for the proof of an OOM kill; empty: it may not be read.
   std::function<std::string()> kernel_log;
@@ -100,6 +100,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
   ports::Task<> run_pull(std::shared_ptr<Pull> pull);
 
   // --- starting
+  [[nodiscard]] std::string network() const;
   [[nodiscard]] Result<container::CreateRequest> request_of(const ports::InstanceSpec& spec,
                                                             const container::Image& image) const;
   ports::Task<Result<std::string>> create(container::CreateRequest request);

@@ -118,6 +118,14 @@ std::string create_body(const CreateRequest& request) {
   return bj::serialize(body);
 }
 
+std::string network_body(std::string_view name, std::string_view owner) {
+  return bj::serialize(bj::object{{"Name", name},
+                                  {"Driver", "bridge"},
+                                  {"CheckDuplicate", true},
+                                  {"Options", {{"com.docker.network.bridge.enable_icc", "false"}}},
+                                  {"Labels", {{kOwnerLabel, owner}}}});
+}
+
 bool is_owned(const std::map<std::string, std::string>& labels, std::string_view owner) {
   const auto found = labels.find(std::string{kOwnerLabel});
   return found != labels.end() && found->second == owner;

@@ -46,6 +46,10 @@ std::string spec_digest(const CreateRequest& request);
 /// host part is what the budget is for. No restart policy: starting is admission's business (C8).
 std::string create_body(const CreateRequest& request);
 
+/// The body of `POST /networks/create`: containers in it reach the outside and are reached through their published
+/// ports, but not by each other. An engine that may sleep has calls that control it.
+std::string network_body(std::string_view name, std::string_view owner);
+
 /// Is it one of this installation's, and made for this instance?
 bool is_owned(const std::map<std::string, std::string>& labels, std::string_view owner);
 

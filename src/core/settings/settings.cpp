@@ -50,8 +50,9 @@ constexpr std::array kDefinitions{
     Definition{"vllm_image", Kind::text, "", 0, 0, false,
                "the image of vLLM for containers: vllm/vllm-openai, NVIDIA's, or another with vllm on its PATH"},
     Definition{"docker_socket", Kind::text, "/var/run/docker.sock", 0, 0, false, "the Docker Engine's Unix socket"},
-    Definition{"docker_network", Kind::text, "", 0, 0, false,
-               "the Docker network that containers get; empty = Docker's default"},
+    Definition{
+        "docker_network", Kind::text, "", 0, 0, false,
+        "the Docker network that containers get; empty = one of dgxmm's own, in which they do not reach each other"},
     Definition{"model_folders", Kind::list, "", 0, 0, false, "folders searched for models"},
     Definition{
         "hugging_face_cache", Kind::text, "auto", 0, 0, false,
