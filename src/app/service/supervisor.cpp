@@ -33,6 +33,8 @@ constexpr Bytes kReleasedBelow = mib(4);
 // answering for much longer.
 constexpr auto kRefusingUntilUnknown = 10s;
 constexpr auto kSilentUntilUnknown = 60s;
+// An engine whose core has died ends its server a few seconds later, or never.
+constexpr auto kOverUntilEnded = 20s;
 constexpr std::size_t kFailureLines = 20;
 // So many lines of the log are looked through for one that is worth showing: our own questions leave most of them.
 constexpr std::size_t kRoutineLinesPerLine = 50;
@@ -66,6 +68,18 @@ bool waits_for_containers(const Deployment& deployment) {
 /// Nothing more is to be done about it by a watcher.
 bool is_ending(const Deployment& deployment) {
   return deployment.state == deployment::State::stopping || deployment::is_final(deployment.state);
+}
+
+Failure wants_key() {
+  return {"engine_wants_key",
+          "it is alive, but wants an API key that dgxmm does not have",
+          "take the key out of its environment or image (VLLM_API_KEY): it listens on this host alone",
+          {}};
+}
+
+Failure over_but_answering(const engine::LogReader& reader, std::vector<std::string> last_lines) {
+  const auto reason = reader.failure().value_or(engine::FailureReason{});
+  return {reason.code, reason.message + "; its server went on answering", reason.hint, std::move(last_lines)};
 }
 
 Failure describe(const memory::StartDanger& danger, std::vector<std::string> last_lines) {
@@ -330,7 +344,8 @@ ports::Task<> Supervisor::guard_start(Watch watch) {
     if (deployment == nullptr || deployment->state != deployment::State::loading) co_return;
     if (const auto available = sampler_.mem_available()) {
       if (const auto danger = guard.judge(world_.clock.steady(), *available)) {
-        co_await end_loading(watch, describe(*danger, log_tail(watch.id, kFailureLines)), kGuardGrace);
+        co_await end_failing(watch, deployment::Event::ready_timeout,
+                             describe(*danger, log_tail(watch.id, kFailureLines)), kGuardGrace);
         co_return;
       }
     }
@@ -364,6 +379,7 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
   const auto follower = world_.logs.follow(log_path, read_log_from_start);
   const auto reader = readers_[watch.id];
   std::optional<SteadyTime> compared_at;
+  std::optional<SteadyTime> over_at;
   auto give_up_at = world_.clock.steady() + kReleaseLimit;
   if (const auto* deployment = current(watch)) give_up_at = world_.clock.steady() + loading_limit(*deployment);
 
@@ -371,6 +387,13 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
     auto* deployment = current(watch);
     if (deployment == nullptr || is_ending(*deployment)) co_return;
     for (const auto& line : follower->read_new()) reader->read_line(line);
+    if (reader->is_over() && !over_at) over_at = world_.clock.steady();
+    if (over_at && world_.clock.steady() - *over_at > kOverUntilEnded && deployment->instance) {
+      auto failure = over_but_answering(*reader, log_tail(watch.id, kFailureLines));
+      co_await end_failing(watch, deployment::Event::instance_ended, std::move(failure),
+                           seconds(settings_.stop_grace_s));
+      co_return;
+    }
 
     if (deployment->instance && world_.runtime.presence(*deployment->instance) == ports::Presence::unreachable) {
       if (deployment->state != deployment::State::unknown) {
@@ -401,11 +424,15 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
       }
       const auto port = deployment->port;
       auto served_name = deployment->served_name;
-      const bool serves = co_await serves_model(port, std::move(served_name));
+      const auto answer = co_await serves_model(port, std::move(served_name));
       deployment = current(watch);
       if (deployment == nullptr || is_ending(*deployment)) co_return;
+      if (answer == Serving::wants_key && deployment->state == deployment::State::loading) {
+        co_await end_failing(watch, deployment::Event::ready_timeout, wants_key(), seconds(settings_.stop_grace_s));
+        co_return;
+      }
       std::optional<int> asleep;
-      if (serves) asleep = co_await ask_sleep_level(watch);
+      if (answer == Serving::yes) asleep = co_await ask_sleep_level(watch);
       deployment = current(watch);
       if (deployment == nullptr || is_ending(*deployment)) co_return;
       if (asleep == 0) {
@@ -430,13 +457,15 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
   }
 }
 
-ports::Task<bool> Supervisor::serves_model(std::uint16_t port, std::string served_name) {
+ports::Task<Supervisor::Serving> Supervisor::serves_model(std::uint16_t port, std::string served_name) {
+  constexpr int kUnauthorized = 401;
   const auto health = co_await world_.http.call(get(port, engine::kHealthPath));
-  if (!health || health->status != 200) co_return false;
+  if (!health || health->status != 200) co_return Serving::no;
   const auto models = co_await world_.http.call(get(port, engine::kModelsPath));
-  if (!models || models->status != 200) co_return false;
+  if (models && models->status == kUnauthorized) co_return Serving::wants_key;
+  if (!models || models->status != 200) co_return Serving::no;
   const auto named = engine::names_model(models->body, served_name);
-  co_return named && *named;
+  co_return named && *named ? Serving::yes : Serving::no;
 }
 
 void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& reader) {
@@ -498,10 +527,11 @@ ports::Task<> Supervisor::give_up_loading(Watch watch) {
   Failure failure{"ready_timeout", fmt::format("it did not become ready within {} s", limit.count()),
                   "look at its log; raise `ready_timeout_s` if the model only needs longer",
                   log_tail(watch.id, kFailureLines)};
-  co_await end_loading(watch, std::move(failure), seconds(settings_.stop_grace_s));
+  co_await end_failing(watch, deployment::Event::ready_timeout, std::move(failure), seconds(settings_.stop_grace_s));
 }
 
-ports::Task<> Supervisor::end_loading(Watch watch, Failure failure, std::chrono::milliseconds grace) {
+ports::Task<> Supervisor::end_failing(Watch watch, deployment::Event event, Failure failure,
+                                      std::chrono::milliseconds grace) {
   auto* deployment = current(watch);
   if (deployment == nullptr || !deployment->instance) co_return;
   const auto instance = *deployment->instance;
@@ -511,7 +541,7 @@ ports::Task<> Supervisor::end_loading(Watch watch, Failure failure, std::chrono:
   const auto stopped = co_await world_.runtime.stop(instance, grace);
   deployment = current(ours);
   if (deployment == nullptr || is_ending(*deployment)) co_return;
-  end_unasked(*deployment, deployment::Event::ready_timeout, std::move(failure), stopped);
+  end_unasked(*deployment, event, std::move(failure), stopped);
 }
 
 // --- the end

@@ -107,13 +107,15 @@ class Supervisor {
   void begin_stopping(const Deployment& deployment);
   ports::Task<> finish_stopping(DeploymentId id);
   void end_unasked(Deployment& deployment, deployment::Event event, Failure failure, const Result<void>& stopped);
-  ports::Task<bool> serves_model(std::uint16_t port, std::string served_name);
+  enum class Serving { no, yes, wants_key };
+  ports::Task<Serving> serves_model(std::uint16_t port, std::string served_name);
   ports::Task<> poll_activity(Watch watch);
   /// Returns when it is no longer loading; ends it when it would take the host down with it.
   ports::Task<> guard_start(Watch watch);
   ports::Task<> guard_adopted_start(Watch watch);
   ports::Task<> give_up_loading(Watch watch);
-  ports::Task<> end_loading(Watch watch, Failure failure, std::chrono::milliseconds grace);
+  /// Ends one that will not serve, or not any more.
+  ports::Task<> end_failing(Watch watch, deployment::Event event, Failure failure, std::chrono::milliseconds grace);
   ports::Task<std::set<std::string, std::less<>>> supported_flags(std::string executable,
                                                                   std::optional<container::Image> image);
   bool move_to_another_port(Deployment& deployment);

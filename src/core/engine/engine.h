@@ -78,6 +78,8 @@ class LogReader {
   [[nodiscard]] virtual Progress progress() const = 0;
   [[nodiscard]] virtual std::optional<EngineAccounting> accounting() const = 0;
   [[nodiscard]] virtual std::optional<FailureReason> failure() const = 0;
+  /// It says that it is over, whatever its server still answers (D10). Then `failure` says why.
+  [[nodiscard]] virtual bool is_over() const { return false; }
 };
 
 std::unique_ptr<LogReader> make_log_reader(EngineKind kind);

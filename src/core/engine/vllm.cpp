@@ -256,6 +256,8 @@ class VllmLogReader final : public LogReader {
 
   [[nodiscard]] std::optional<FailureReason> failure() const override { return root_cause_.reason(); }
 
+  [[nodiscard]] bool is_over() const override { return over_; }
+
  private:
   static void take(std::optional<Bytes>& value, std::optional<Bytes> read) {
     if (read) value = read;
@@ -282,6 +284,9 @@ class VllmLogReader final : public LogReader {
 
   void read_failure(std::string_view line) {
     using Weight = RootCause::Weight;
+    over_ = over_ || std::ranges::any_of(kFailureMarks, [line](const auto& mark) {
+              return mark.meaning == Cause::ended && line.find(mark.text) != std::string_view::npos;
+            });
     if (root_cause_.is_certain()) return;
     const auto* mark = find_mark(line, kFailureMarks);
     if (mark == nullptr) return;
@@ -293,6 +298,7 @@ class VllmLogReader final : public LogReader {
 
   Phase phase_ = Phase::starting;
   bool on_host_ = false;
+  bool over_ = false;
   std::optional<Bytes> weights_, kv_, activations_, graphs_;
   RootCause root_cause_;
 };

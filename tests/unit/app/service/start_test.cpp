@@ -131,15 +131,20 @@ TEST(Start, AServingEngineIsNotGuarded) {
   EXPECT_EQ(daemon.at(id).state, State::ready);
 }
 
-TEST(Start, VllmIsGivenItsPoolAndAShareThatIsFree) {
-  World world;
+void add_vllm_model(World& world) {
   auto model = small_model("/models/hf");
   model.format = model::Format::safetensors;
   world.models.models["/models/hf"] = model;
+}
+constexpr auto kVllm = R"("model": "/models/hf", "context": 4096, "sequences": 4)";
+
+TEST(Start, VllmIsGivenItsPoolAndAShareThatIsFree) {
+  World world;
+  add_vllm_model(world);
   settings::Settings settings;
   settings.vllm = "/opt/vllm/bin/vllm";
   Daemon daemon{world, settings};
-  const auto id = daemon.deploy(R"("model": "/models/hf", "context": 4096, "sequences": 4)");
+  const auto id = daemon.deploy(kVllm);
   daemon.expect_state(id, State::loading);
   const auto& arguments = world.runtime.newest(id)->spec.arguments;
   const auto after = [&](const std::string& flag) {
@@ -154,6 +159,34 @@ TEST(Start, VllmIsGivenItsPoolAndAShareThatIsFree) {
   EXPECT_GT(share, 0);
   EXPECT_LE(share * 64, estimate.total.gib());
   EXPECT_LE(share * 64, 59);
+}
+
+TEST(Start, D10_OneThatWantsAKeyIsAliveAndSaysSo) {
+  World world;
+  add_vllm_model(world);
+  world.runtime.next.answers = EngineScript::Answers::with_a_key;
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kVllm);
+  daemon.expect_state(id, State::failed);
+  EXPECT_EQ(daemon.at(id).failure->code, "engine_wants_key");
+  EXPECT_THAT(daemon.at(id).failure->hint, HasSubstr("VLLM_API_KEY"));
+  EXPECT_EQ(world.runtime.running_count(), 0U);
+}
+
+TEST(Start, D10_OneWhoseCoreHasDiedFailsThoughItsServerAnswers) {
+  World world;
+  add_vllm_model(world);
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready(kVllm);
+  world.logs.files[world.runtime.newest(id)->spec.log_path].emplace_back(
+      "(EngineCore pid=7) ERROR 08-08 10:00:00 [core.py:1] EngineCore encountered a fatal error.");
+  daemon.loop->run_for(10s);
+  EXPECT_EQ(daemon.at(id).state, State::ready) << "it may still end by itself, and say more";
+  daemon.expect_state(id, State::failed);
+  EXPECT_EQ(daemon.at(id).failure->code, "engine_died");
+  EXPECT_THAT(daemon.at(id).failure->message, HasSubstr("went on answering"));
+  EXPECT_EQ(world.runtime.running_count(), 0U);
+  EXPECT_EQ(daemon.budget().committed, Bytes{0});
 }
 
 }  // namespace

@@ -389,6 +389,8 @@ ports::Task<Result<ports::HttpReply>> FakeHttpClient::call(ports::HttpCall reque
     reply.body = R"({"error":{"message":"Loading model"}})";
   } else if (request.path == "/health") {
     reply.body = R"({"status":"ok"})";
+  } else if (request.path == "/v1/models" && engine->script.answers == EngineScript::Answers::with_a_key) {
+    reply.status = 401;
   } else if (request.path == "/v1/models") {
     const auto alias = std::ranges::find_if(engine->spec.arguments, [](const std::string& word) {
       return word == "--alias" || word == "--served-model-name";

@@ -87,6 +87,7 @@ struct EngineScript {
     never,  ///< accepts connections and says nothing
     refuses,
     as_another,  ///< serves a model of another name
+    with_a_key,  ///< to those alone who have one
   } answers = Answers::normally;
   std::int64_t requests = 0;  ///< being worked on
   memory::Measured holds{.anon = gib(6), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};

@@ -225,6 +225,14 @@ INSTANTIATE_TEST_SUITE_P(
         Failing{"option", "vllm serve: error: unrecognized arguments: --no-such", "bad_option", "--no-such", "change"}),
     [](const auto& info) { return std::string{info.param.name}; });
 
+TEST(VllmLog, D10_OneWhoseCoreHasDiedIsOverWhateverTheCause) {
+  EXPECT_FALSE(read(recording("vllm-0.32.0-cpu-ready.log"))->is_over());
+  EXPECT_FALSE(read("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB.")->is_over())
+      << "of one request, perhaps";
+  EXPECT_TRUE(read("ERROR 08-08 10:00:00 [core.py:1] EngineCore encountered a fatal error.")->is_over());
+  EXPECT_TRUE(read("torch.OutOfMemoryError: CUDA out of memory.\nEngineCore encountered a fatal error.")->is_over());
+}
+
 TEST(VllmLog, J1_AKeyInAFailureIsMasked) {
   const auto failure =
       failure_of("vllm serve: error: unrecognized arguments: --api-key sk-verysecret0123456789 --hf-token=hf_abcdefgh");
