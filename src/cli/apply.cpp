@@ -12,12 +12,13 @@ namespace dgxmm::cli {
 namespace {
 
 /// "SET/PLAN", or a plan of the newest set that has it. A plan's id may name a model, with a slash in it.
-std::string path_to_apply(const std::string& plan) {
+std::string path_to_apply(const std::string& plan, bool even_if_busy) {
   const auto slash = plan.find('/');
   const bool has_set = slash != std::string::npos && plan.find(':') > slash;
   const auto set = has_set ? plan.substr(0, slash) : std::string{"latest"};
   const auto id = has_set ? plan.substr(slash + 1) : plan;
-  return fmt::format("/plans/{}/{}/apply", net::percent_encode(set), net::percent_encode(id));
+  return fmt::format("/plans/{}/{}/apply{}", net::percent_encode(set), net::percent_encode(id),
+                     even_if_busy ? "?even_if_busy=1" : "");
 }
 
 /// Whose plan it is, which "stop:3" alone does not say, and what speaks against it.
@@ -32,9 +33,21 @@ void show_plan(Console& console, const dto::Operation& operation) {
 }  // namespace
 
 int run(const ApplyCommand& command, Context& context) {
-  const auto begun = context.api.post<dto::Operation>(path_to_apply(command.plan));
+  const auto begun = context.api.post<dto::Operation>(path_to_apply(command.plan, command.even_if_busy));
   if (!begun) return report(context, begun.error());
   show_plan(context.console, *begun);
+  if (!command.wait) {
+    if (context.json) {
+      print_json(context, *begun);
+    } else {
+      context.console.out
+          << printable(fmt::format(
+                 "operation {} has begun: `dgxmm events -f` shows its steps, `dgxmm cancel {}` ends it and undoes them",
+                 begun->id, begun->id))
+          << '\n';
+    }
+    return kExitOk;
+  }
   const auto operation = wait_until_done(context, *begun);
   if (!operation) return report(context, operation.error());
   const bool succeeded = operation->state == "succeeded";

@@ -83,6 +83,7 @@ class CommandLine {
   void add_engine_options(CLI::App& command, engine::DeployRequest& request);
   void add_deployment_options(CLI::App& command, engine::DeployRequest& request);
   void add_wait(CLI::App& command, bool& wait);
+  static void add_yes(CLI::App& command, bool& yes);
   void add_global_options();
   void add_serve();
   void add_memory_commands();
@@ -115,6 +116,7 @@ class CommandLine {
   PlanCommand plan_;
   ScenarioCommand scenario_;
   ApplyCommand apply_;
+  CancelCommand cancel_;
   EventsCommand events_;
   CompletionCommand completion_;
   std::string help_about_;
@@ -281,6 +283,10 @@ void CommandLine::add_deployment_options(CLI::App& command, engine::DeployReques
       ->group(group);
 }
 
+void CommandLine::add_yes(CLI::App& command, bool& yes) {
+  command.add_flag("-y,--yes", yes, "when it does not fit, carry out the recommended plan; never an unsafe one");
+}
+
 void CommandLine::add_wait(CLI::App& command, bool& wait) {
   command.add_flag("--wait,!--no-wait", wait, "return when it serves (default), or at once");
 }
@@ -354,6 +360,7 @@ void CommandLine::add_deployment_commands() {
   auto& deploy = add("deploy", "start a model, if it fits", [this] { return deploy_; });
   deploy.add_option("MODEL", deploy_.request.model, kModelHelp)->type_name("")->required();
   add_wait(deploy, deploy_.wait);
+  add_yes(deploy, deploy_.yes);
   add_deployment_options(deploy, deploy_.request);
   add_engine_options(deploy, deploy_.request);
   takes_files_.push_back(&deploy);
@@ -368,6 +375,7 @@ void CommandLine::add_deployment_commands() {
   auto& start = add("start", "start a stopped deployment again", [this] { return start_; });
   start.add_option("ID|NAME", start_.deployment, "what to start")->type_name("")->required();
   add_wait(start, start_.wait);
+  add_yes(start, start_.yes);
 
   auto& sleep =
       add("sleep", "have a vLLM deployment give memory back; returns when it sleeps", [this] { return sleep_; });
@@ -380,6 +388,7 @@ void CommandLine::add_deployment_commands() {
   auto& wake = add("wake", "wake a deployment that sleeps, if it fits", [this] { return wake_; });
   wake.add_option("ID|NAME", wake_.deployment, "what to wake")->type_name("")->required();
   add_wait(wake, wake_.wait);
+  add_yes(wake, wake_.yes);
 
   auto& remove = add("rm", "forget deployments that have ended, and their logs", [this] { return remove_; });
   remove.add_option("ID|NAME", remove_.deployments, "what to forget")->type_name("")->required();
@@ -420,6 +429,18 @@ void CommandLine::add_plan_commands() {
 
   auto& apply = add("apply", "carry out a plan", [this] { return apply_; });
   apply.add_option("PLAN", apply_.plan, "7/stop:3, or stop:3 of the newest set that has it")->type_name("")->required();
+  apply.add_flag("--detach{false}", apply_.wait, "return at once; the daemon goes on");
+  apply.add_flag("--even-if-busy", apply_.even_if_busy,
+                 "also when one that gives way has got requests in flight since the plan was shown");
+  apply.footer("Ctrl-C leaves the daemon to it; a second one within 5 s cancels the plan, and what it did is undone.");
+
+  auto& cancel =
+      add("cancel", "cancel a plan that is carried out, and undo it; or one that waits", [this] { return cancel_; });
+  cancel.add_option("ID", cancel_.id, "an operation (3), or one that `dgxmm queue` lists (admission-3)")
+      ->type_name("")
+      ->required();
+
+  add("queue", "who waits for what, in the order of their turns", [] { return QueueCommand{}; });
 }
 
 void CommandLine::add_other_commands() {

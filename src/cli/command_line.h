@@ -37,6 +37,7 @@ struct ModelsCommand {
 struct DeployCommand {
   engine::DeployRequest request;
   bool wait = true;
+  bool yes = false;  ///< carry out the recommended plan when it does not fit, as for the next ones
 };
 struct PsCommand {
   bool all = false;
@@ -48,6 +49,7 @@ struct StopCommand {
 struct StartCommand {
   std::string deployment;
   bool wait = true;
+  bool yes = false;
 };
 struct SleepCommand {
   std::string deployment;
@@ -57,6 +59,7 @@ struct SleepCommand {
 struct WakeCommand {
   std::string deployment;
   bool wait = true;
+  bool yes = false;
 };
 struct RemoveCommand {
   std::vector<std::string> deployments;
@@ -76,7 +79,13 @@ struct ScenarioCommand {
 };
 struct ApplyCommand {
   std::string plan;  ///< "stop:3", or "SET/stop:3"
+  bool even_if_busy = false;
+  bool wait = true;
 };
+struct CancelCommand {
+  std::string id;  ///< of an operation, or of one that waits
+};
+struct QueueCommand {};
 struct EventsCommand {
   bool follow = false;
   bool all = false;
@@ -95,10 +104,11 @@ struct HelpCommand {
   std::string text;
 };
 
-using Command = std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand,
-                             StopCommand, StartCommand, SleepCommand, WakeCommand, RemoveCommand, LogsCommand,
-                             PlanCommand, ScenarioCommand, ApplyCommand, EventsCommand, MemoryCommand, ProcessesCommand,
-                             CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
+using Command =
+    std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand, StopCommand,
+                 StartCommand, SleepCommand, WakeCommand, RemoveCommand, LogsCommand, PlanCommand, ScenarioCommand,
+                 ApplyCommand, CancelCommand, QueueCommand, EventsCommand, MemoryCommand, ProcessesCommand,
+                 CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
 
 struct Invocation {
   GlobalOptions global;

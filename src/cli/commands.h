@@ -35,6 +35,8 @@ int run(const LogsCommand& command, Context& context);
 int run(const PlanCommand& command, Context& context);
 int run(const ScenarioCommand& command, Context& context);
 int run(const ApplyCommand& command, Context& context);
+int run(const CancelCommand& command, Context& context);
+int run(const QueueCommand& command, Context& context);
 int run(const EventsCommand& command, Context& context);
 int run(const DoctorCommand& command, Context& context);
 int run(const MemoryCommand& command, Context& context);

@@ -13,8 +13,13 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  /// Waits; true as soon as the user wants to leave.
-  [[nodiscard]] bool wait_for(std::chrono::milliseconds duration) const;
+  enum class Wish {
+    none,
+    leave,  ///< SIGTERM
+    ask,    ///< Ctrl-C: it may be meant for what goes on too
+  };
+  /// Waits; returns as soon as the user wants something.
+  [[nodiscard]] Wish wait_for(std::chrono::milliseconds duration) const;
 
  private:
   sigset_t watched_{};

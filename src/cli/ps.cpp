@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace dgxmm::cli {
@@ -23,6 +24,7 @@ std::string idle_text(const dto::Deployment& deployment, WallTime now) {
 }
 
 std::string state_text(const dto::Deployment& deployment) {
+  if (deployment.queue_place) return fmt::format("{} (#{})", deployment.state, *deployment.queue_place);
   if (!deployment.sleep_level) return deployment.state;
   return fmt::format("{} ({})", deployment.state, *deployment.sleep_level);
 }
@@ -59,6 +61,11 @@ void print_table(Context& context, const std::vector<dto::Deployment>& deploymen
     }
   }
   context.console.out << table.render(context.console.width);
+  const bool queued = std::ranges::any_of(deployments, [](const auto& one) { return one.queue_place.has_value(); });
+  if (queued) {
+    context.console.out << wrap("# its place among those that wait for others to load (`dgxmm queue`)",
+                                context.console.width);
+  }
   const auto footnote = measured_footnote(approximate, incomplete, unknown);
   context.console.out << wrap(footnote, context.console.width);
 }

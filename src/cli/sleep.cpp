@@ -33,7 +33,7 @@ int run(const SleepCommand& command, Context& context) {
 int run(const WakeCommand& command, Context& context) {
   const auto path = "/deployments/" + net::percent_encode(command.deployment) + "/wake";
   const auto deployment = context.api.post<dto::Deployment>(path);
-  if (!deployment) return report(context, deployment.error());
+  if (!deployment) return finish_refused(context, deployment.error(), command.yes, command.wait);
   return finish_start(context, *deployment, command.wait);
 }
 

@@ -8,7 +8,7 @@ namespace dgxmm::cli {
 int run(const StartCommand& command, Context& context) {
   const auto path = "/deployments/" + net::percent_encode(command.deployment) + "/start";
   const auto deployment = context.api.post<dto::Deployment>(path);
-  if (!deployment) return report(context, deployment.error());
+  if (!deployment) return finish_refused(context, deployment.error(), command.yes, command.wait);
   return finish_start(context, *deployment, command.wait);
 }
 

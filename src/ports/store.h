@@ -4,6 +4,7 @@
 #include "base/result.h"
 #include "core/memory/calibration.h"
 #include "core/memory/sleep.h"
+#include "core/planner/durations.h"
 
 #include <optional>
 #include <string>
@@ -57,6 +58,9 @@ class Store {
   /// In place of an earlier one of the same model, configuration and level.
   virtual void put_sleep_record(const memory::SleepRecord& record) = 0;
   virtual std::vector<memory::SleepRecord> sleep_records() = 0;
+  /// In place of an earlier one of the same model, action and level.
+  virtual void put_duration(const planner::DurationRecord& record) = 0;
+  virtual std::vector<planner::DurationRecord> durations() = 0;
 };
 
 }  // namespace dgxmm::ports

@@ -10,7 +10,7 @@ namespace dgxmm::store {
 namespace {
 
 // AUTOINCREMENT: a number is given once, also when the newest row was removed.
-constexpr std::array<const char*, 3> kSteps{R"sql(
+constexpr std::array<const char*, 4> kSteps{R"sql(
 CREATE TABLE deployments (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL,
@@ -60,6 +60,16 @@ CREATE TABLE sleep_records (
   freed_bytes INTEGER NOT NULL,
   recorded_at_ms INTEGER NOT NULL,
   PRIMARY KEY (fingerprint, configuration_key, level)
+) STRICT, WITHOUT ROWID;
+)sql",
+                                            R"sql(
+CREATE TABLE durations (
+  fingerprint TEXT NOT NULL,
+  action TEXT NOT NULL,  -- load, stop, sleep, wake
+  level INTEGER NOT NULL,
+  took_s INTEGER NOT NULL,
+  recorded_at_ms INTEGER NOT NULL,
+  PRIMARY KEY (fingerprint, action, level)
 ) STRICT, WITHOUT ROWID;
 )sql"};
 

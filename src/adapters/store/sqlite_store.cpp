@@ -347,4 +347,34 @@ std::vector<memory::SleepRecord> SqliteStore::sleep_records() {
   });
 }
 
+void SqliteStore::put_duration(const planner::DurationRecord& record) {
+  naming(file_, [&] {
+    SQLite::Statement put{*database_,
+                          "INSERT OR REPLACE INTO durations (fingerprint, action, level, took_s, recorded_at_ms) "
+                          "VALUES (?, ?, ?, ?, ?)"};
+    SQLite::bind(put, record.fingerprint, std::string{planner::name_of(record.action)}, record.level,
+                 static_cast<std::int64_t>(record.took.count()), to_ms(record.recorded_at));
+    put.exec();
+  });
+}
+
+std::vector<planner::DurationRecord> SqliteStore::durations() {
+  return naming(file_, [&] {
+    std::vector<planner::DurationRecord> found;
+    SQLite::Statement rows{*database_,
+                           "SELECT fingerprint, action, level, took_s, recorded_at_ms FROM durations "
+                           "ORDER BY fingerprint, action, level"};
+    while (rows.executeStep()) {
+      const auto action = planner::parse_action(rows.getColumn(1).getString());
+      if (!action) continue;  // of a later version
+      found.push_back({.fingerprint = rows.getColumn(0).getString(),
+                       .action = *action,
+                       .level = rows.getColumn(2).getInt(),
+                       .took = std::chrono::seconds{rows.getColumn(3).getInt64()},
+                       .recorded_at = from_ms(rows.getColumn(4).getInt64())});
+    }
+    return found;
+  });
+}
+
 }  // namespace dgxmm::store

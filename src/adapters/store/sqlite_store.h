@@ -46,6 +46,8 @@ class SqliteStore final : public ports::Store {
   std::vector<memory::OomFloor> oom_floors() override;
   void put_sleep_record(const memory::SleepRecord& record) override;
   std::vector<memory::SleepRecord> sleep_records() override;
+  void put_duration(const planner::DurationRecord& record) override;
+  std::vector<planner::DurationRecord> durations() override;
 
  private:
   SqliteStore(FileDescriptor lock, std::unique_ptr<SQLite::Database> database, std::string file);

@@ -81,11 +81,12 @@ std::string gpu_trouble(const host::GpuReading& gpu) {
   return gpu.warnings.empty() ? std::string{} : gpu.warnings.front();
 }
 
-HttpResponse refusal(std::string code, const service::PlanSet& set, const service::HostSnapshot& snapshot) {
+HttpResponse refusal(std::string code, const service::PlanSet& set, const service::HostSnapshot& snapshot,
+                     const std::string& what = {}) {
   dto::Problem problem_document;
   problem_document.status = 409;
   problem_document.title = code == "plan_changed" ? "The plan no longer holds" : "Does not fit";
-  problem_document.detail = set.plans.summary;
+  problem_document.detail = (what.empty() ? "" : what + ": ") + set.plans.summary;
   problem_document.code = std::move(code);
   if (set.plans.fits_now) {
     problem_document.hint = "no plan is needed any more: deploy it as it is";
@@ -96,18 +97,6 @@ HttpResponse refusal(std::string code, const service::PlanSet& set, const servic
   }
   for (const auto& orphan : snapshot.orphans) problem_document.hint += "; " + service::orphan_sentence(orphan);  // D1
   problem_document.plans = plans_view(set);
-  return problem(std::move(problem_document));
-}
-
-HttpResponse wake_refusal(const planner::Plans& plans) {
-  dto::Problem problem_document;
-  problem_document.status = 409;
-  problem_document.title = "Does not fit";
-  problem_document.code = "does_not_fit";
-  problem_document.detail = "waking up: " + plans.summary;
-  problem_document.hint = plans.plans.empty() ? "stop something that dgxmm does not manage"
-                                              : "stop what one of the plans names, then wake it again";
-  problem_document.plans = dto::to_dto(plans);
   return problem(std::move(problem_document));
 }
 
@@ -151,7 +140,7 @@ class Api final : public ports::HttpHandler {
     std::string_view pattern;  ///< "{}" stands for one part of the path
     Handler handler;
   };
-  static const std::array<Route, 28> kRoutes;
+  static const std::array<Route, 31> kRoutes;
 
   /// The parts that stand where the pattern has {}, or nothing when the path is another one.
   static std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
@@ -376,9 +365,11 @@ class Api final : public ports::HttpHandler {
     const auto* deployment = find(call);
     if (deployment == nullptr) co_return no_such_deployment(call);
     const auto id = deployment->id;
-    const auto turn = co_await service_.admission.turns().take();
-    const auto readmitted = co_await service_.admission.readmit_in_turn(id);
-    if (!readmitted) co_return problem(readmitted.error());
+    const auto decision = co_await service_.admission.readmit(id);
+    if (!decision) co_return problem(decision.error());
+    if (decision->refused) {
+      co_return refusal("does_not_fit", *decision->refused, *service_.sampler.latest(), "starting again");
+    }
     service_.supervisor.start(id);
     co_return document(deployment_view(service_, *service_.table.find(id)), 202);
   }
@@ -401,9 +392,11 @@ class Api final : public ports::HttpHandler {
     const auto* deployment = find(call);
     if (deployment == nullptr) co_return no_such_deployment(call);
     const auto id = deployment->id;
-    const auto plans = co_await service_.admission.admit_wake(id);
-    if (!plans) co_return problem(plans.error());
-    if (*plans) co_return wake_refusal(**plans);
+    const auto decision = co_await service_.admission.admit_wake(id);
+    if (!decision) co_return problem(decision.error());
+    if (decision->refused) {
+      co_return refusal("does_not_fit", *decision->refused, *service_.sampler.latest(), "waking up");
+    }
     service_.supervisor.wake(id);
     co_return document(deployment_view(service_, *service_.table.find(id)), 202);
   }
@@ -460,15 +453,17 @@ class Api final : public ports::HttpHandler {
 
   Task<HttpResponse> apply_plan(Call call) {
     const auto& set = call.parameters.at(0);
-    const auto begun = service_.operations.apply(set == "latest" ? std::string{} : set, call.parameters.at(1));
+    const bool even_if_busy = query_value(call.request, "even_if_busy") == "1";
+    const auto begun =
+        service_.operations.apply(set == "latest" ? std::string{} : set, call.parameters.at(1), even_if_busy);
     if (!begun) co_return problem(begun.error());
     if (begun->changed) co_return refusal("plan_changed", *begun->changed, *service_.sampler.latest());
-    co_return document(*begun->operation, 202);
+    co_return document(operation_view(service_, *begun->operation), 202);
   }
 
   Task<HttpResponse> list_operations(Call) {
     std::vector<dto::Operation> result;
-    for (const auto& operation : service_.operations.all()) result.push_back(*operation);
+    for (const auto& operation : service_.operations.all()) result.push_back(operation_view(service_, *operation));
     co_return document(result);
   }
 
@@ -477,7 +472,27 @@ class Api final : public ports::HttpHandler {
     if (!operation)
       co_return problem(
           Error{"operation_not_found", fmt::format("there is no operation '{}'", call.parameters.at(0)), {}, "id"});
-    co_return document(*operation);
+    co_return document(operation_view(service_, *operation));
+  }
+
+  Task<HttpResponse> cancel_operation(Call call) {
+    const auto operation = service_.operations.cancel(call.parameters.at(0));
+    if (!operation) co_return problem(operation.error());
+    co_return document(operation_view(service_, **operation), 202);
+  }
+
+  // --- who waits
+
+  Task<HttpResponse> show_queue(Call) { co_return document(queue_view(service_)); }
+
+  Task<HttpResponse> leave_queue(Call call) {
+    const auto& id = call.parameters.at(0);
+    if (service_.admission.turns().cancel(id) || service_.supervisor.starts().cancel(id)) {
+      co_return text_response(204, {});
+    }
+    co_return problem(Error{"queue_entry_not_found",
+                            fmt::format("nothing waits as '{}', or it cannot be taken out", id),
+                            "`dgxmm queue` lists what waits", "id"});
   }
 
   // --- events
@@ -511,7 +526,7 @@ class Api final : public ports::HttpHandler {
   BuildInfo build_;
 };
 
-const std::array<Api::Route, 28> Api::kRoutes{{
+const std::array<Api::Route, 31> Api::kRoutes{{
     {"GET", "/healthz", &Api::healthz},
     {"GET", "/metrics", &Api::metrics},
     {"GET", "/api/v1/version", &Api::version},
@@ -539,6 +554,9 @@ const std::array<Api::Route, 28> Api::kRoutes{{
     {"POST", "/api/v1/plans/{}/{}/apply", &Api::apply_plan},
     {"GET", "/api/v1/operations", &Api::list_operations},
     {"GET", "/api/v1/operations/{}", &Api::show_operation},
+    {"POST", "/api/v1/operations/{}/cancel", &Api::cancel_operation},
+    {"GET", "/api/v1/queue", &Api::show_queue},
+    {"DELETE", "/api/v1/queue/{}", &Api::leave_queue},
     {"GET", "/api/v1/events", &Api::events},
 }};
 

@@ -54,6 +54,7 @@ int status_of(const std::string& code) {
       {"deployment_not_found", 404},
       {"plan_not_found", 404},
       {"operation_not_found", 404},
+      {"queue_entry_not_found", 404},
       {"model_not_found", 404},
       {"method_not_allowed", 405},
       {"does_not_fit", 409},
@@ -69,6 +70,8 @@ int status_of(const std::string& code) {
       {"not_sleeping", 409},
       {"busy", 409},
       {"sleep_failed", 409},
+      {"cancelled", 409},
+      {"operation_ended", 409},
       {"unsupported_media_type", 415},
       {"bad_model_file", 422},
       {"model_incomplete", 422},
@@ -80,6 +83,7 @@ int status_of(const std::string& code) {
       {"gpu_driver_updated", 503},
       {"catalog_not_ready", 503},
       {"meminfo_unusable", 503},
+      {"queue_timeout", 503},
       {"shutting_down", 503},
   };
   const auto found = kStatus.find(code);

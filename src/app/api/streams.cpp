@@ -40,6 +40,12 @@ class EventStream final : public ports::BodyStream {
         revision_ = snapshot->revision;
         text += sse_message({}, "budget", json::encode(budget_view(service_, *snapshot)));
       }
+      const auto queue_revision =
+          service_.admission.turns().revision() + service_.supervisor.starts().revision();  // both only grow
+      if (queue_revision != queue_revision_) {
+        queue_revision_ = queue_revision;
+        text += sse_message({}, "queue", json::encode(queue_view(service_)));
+      }
       if (!text.empty()) co_return text;
       if (waited) co_return ": still here\n\n";
       // The sampler refreshes on every change of state, so its wake-up covers events too; `events` covers the rest.
@@ -65,6 +71,7 @@ class EventStream final : public ports::BodyStream {
   service::Service& service_;
   std::int64_t last_id_;
   std::int64_t revision_ = 0;
+  std::int64_t queue_revision_ = 0;  ///< nobody has waited yet
   bool greeted_ = false;
   SteadyTime last_heartbeat_ = service_.clock.steady();
 };

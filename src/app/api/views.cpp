@@ -122,6 +122,9 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   const bool on_its_way =
       deployment.state == deployment::State::starting || deployment.state == deployment::State::loading;
   if (on_its_way) view.phase = deployment.progress.phase;
+  if (deployment.state == deployment::State::starting) {
+    view.queue_place = service.supervisor.starts().place_of(deployment.id);
+  }
   if (deployment.state == deployment::State::sleeping) view.sleep_level = deployment.sleep_level;
   view.asleep_bytes = deployment.asleep;
   view.sleep_freed_bytes = deployment.sleep_freed;
@@ -154,6 +157,36 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   if (const auto& failure = deployment.failure) {
     view.failure = dto::Failure{failure->code, failure->message, failure->hint, failure->last_lines};
   }
+  return view;
+}
+
+dto::Operation operation_view(service::Service& service, const dto::Operation& operation) {
+  auto view = operation;
+  view.queue_place = service.admission.turns().place_of_operation(operation.id);
+  return view;
+}
+
+dto::Queue queue_view(service::Service& service) {
+  dto::Queue view;
+  const auto add = [&](const std::string& name, const service::TurnQueue& queue) {
+    for (const auto& waiting : queue.waiting()) {
+      const auto& claim = waiting.claim;
+      dto::QueueEntry entry{.id = waiting.id,
+                            .queue = name,
+                            .what = claim.what,
+                            .priority = claim.priority,
+                            .place = waiting.place,
+                            .since = format_time(waiting.since),
+                            .deployment = claim.deployment,
+                            .operation = {}};
+      if (!claim.operation.empty()) entry.operation = claim.operation;
+      view.waiting.push_back(std::move(entry));
+    }
+  };
+  add("admission", service.admission.turns());
+  add("start", service.supervisor.starts());
+  if (const auto& holder = service.admission.turns().holder()) view.deciding = holder->what;
+  if (const auto& holder = service.supervisor.starts().holder()) view.starting = holder->what;
   return view;
 }
 

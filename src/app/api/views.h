@@ -10,6 +10,9 @@ dto::Memory memory_view(service::Service& service, const service::LedgerReading&
 dto::Processes processes_view(const service::LedgerReading& reading);
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot);
 dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment);
+/// With its place in the queue.
+dto::Operation operation_view(service::Service& service, const dto::Operation& operation);
+dto::Queue queue_view(service::Service& service);
 dto::Plans plans_view(const service::PlanSet& set);
 dto::Calibrations calibrations_view(service::Service& service);
 /// Prometheus text format.

@@ -67,6 +67,7 @@ struct Deployment {
   std::string name;
   std::string state;
   std::string state_since;
+  std::optional<std::int64_t> queue_place = {};  ///< while it waits for others to load; 1: the next
   std::string phase;  ///< while starting: how far its image is; while loading: what it is doing, by its log; of one
                       ///< that wakes up: which part
   std::string model;
@@ -266,7 +267,8 @@ struct OperationStep {
   std::string message;
   std::optional<DeploymentId> stops;        ///< the deployment that this step stops
   std::optional<DeploymentId> sleeps = {};  ///< the deployment that it puts to sleep
-  std::optional<std::int64_t> level = {};   ///< of that sleep
+  std::optional<std::int64_t> level = {};   ///< of that sleep, or of the one that it is woken from
+  std::optional<DeploymentId> wakes = {};   ///< the deployment that this step wakes up
 };
 
 /// A plan being carried out (P11).
@@ -277,10 +279,30 @@ struct Operation {
   std::string title;                ///< of the plan
   std::vector<std::string> unsafe;  ///< P12: reasons of the plan
   std::string model;                ///< of the request
-  std::string state;                ///< running, succeeded, failed
+  std::string state;                ///< running, succeeded, failed, cancelled
   std::vector<OperationStep> steps;
   std::optional<DeploymentId> deployment;
   std::optional<Failure> failure;
+  std::optional<std::string> cancelled_at = {};  ///< when that was asked for; what was done is undone from then on
+  std::optional<std::int64_t> queue_place = {};  ///< while it waits for its turn; 1: the next
+};
+
+/// One that waits for its turn.
+struct QueueEntry {
+  std::string id;     ///< to take it out
+  std::string queue;  ///< "admission": to be decided on; "start": for others to load
+  std::string what;
+  std::int64_t priority = 0;
+  std::int64_t place = 1;  ///< 1: the next
+  std::string since;
+  std::optional<DeploymentId> deployment;
+  std::optional<std::string> operation;
+};
+
+struct Queue {
+  std::optional<std::string> deciding;  ///< what has the turn to be decided on, as for the next
+  std::optional<std::string> starting;
+  std::vector<QueueEntry> waiting;
 };
 
 struct Event {

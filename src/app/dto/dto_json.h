@@ -20,10 +20,10 @@ BOOST_DESCRIBE_STRUCT(Measured, (),
                       (total_bytes, anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes, approximate, complete))
 BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
 BOOST_DESCRIBE_STRUCT(Deployment, (),
-                      (id, name, state, state_since, phase, model, model_name, served_name, url, config, reserved_bytes,
-                       measured, estimate, footprint_bytes, sleep_level, asleep_bytes, sleep_freed_bytes, busy,
-                       idle_since, priority, pinned, labels, pid, runtime, image, image_id, container, outdated,
-                       created_at, ready_at, failure))
+                      (id, name, state, state_since, queue_place, phase, model, model_name, served_name, url, config,
+                       reserved_bytes, measured, estimate, footprint_bytes, sleep_level, asleep_bytes,
+                       sleep_freed_bytes, busy, idle_since, priority, pinned, labels, pid, runtime, image, image_id,
+                       container, outdated, created_at, ready_at, failure))
 BOOST_DESCRIBE_STRUCT(Warning, (), (code, message, hint, severity))
 BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, measured))
 BOOST_DESCRIBE_STRUCT(Budget, (),
@@ -53,8 +53,12 @@ BOOST_DESCRIBE_STRUCT(CatalogModel, (),
                       (name, path, format, architecture, quantization, base_model, file_bytes, training_context,
                        problem, group, engine, repository, revision))
 BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings, scanned_at, age_s))
-BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops, sleeps, level))
-BOOST_DESCRIBE_STRUCT(Operation, (), (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure))
+BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops, sleeps, level, wakes))
+BOOST_DESCRIBE_STRUCT(Operation, (),
+                      (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure, cancelled_at,
+                       queue_place))
+BOOST_DESCRIBE_STRUCT(QueueEntry, (), (id, queue, what, priority, place, since, deployment, operation))
+BOOST_DESCRIBE_STRUCT(Queue, (), (deciding, starting, waiting))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (),
                       (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan, container_name))

@@ -18,6 +18,10 @@ bool is_digits(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
+std::chrono::milliseconds seconds_of(double s) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(s * 1000)};
+}
+
 Error shutting_down() {
   return {"shutting_down", "dgxmm is shutting down", "try again when it has been restarted", {}};
 }
@@ -71,11 +75,14 @@ Admission::Admission(Estimates& estimates, Sampler& sampler, DeploymentTable& ta
       tcp_ports_(tcp_ports),
       clock_(clock),
       loop_(loop),
-      turns_(loop),
+      turns_("admission", seconds_of(estimates.settings().queue_limit_s), loop, clock),
       sets_(kRememberedPlanSets) {}
 
 ports::Task<Result<Decision>> Admission::admit(engine::DeployRequest request) {
-  const auto turn = co_await turns_.take();
+  TurnQueue::Claim claim{.what = "deploy " + request.name.value_or(request.model),
+                         .priority = request.priority.value_or(0)};
+  const auto turn = co_await turns_.take(std::move(claim));
+  if (!turn) co_return fail(turn.error());
   auto decision = co_await admit_in_turn(std::move(request));
   co_return decision;
 }
@@ -98,7 +105,8 @@ ports::Task<Result<Decision>> Admission::admit_in_turn(engine::DeployRequest req
   if (snapshot->problem) co_return fail(*snapshot->problem);
   Decision decision;
   if (prepared->estimate.total > snapshot->budget.free_for_new) {
-    auto set = plan_prepared(*prepared);
+    const Wanted wanted{.prepared = std::move(*prepared)};
+    auto set = plan_wanted(wanted);
     if (!set) co_return fail(set.error());
     decision.refused = std::move(*set);
     co_return decision;
@@ -257,13 +265,61 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
   co_return Result<void>{};
 }
 
-ports::Task<Result<std::optional<planner::Plans>>> Admission::admit_wake(DeploymentId id) {
-  const auto turn = co_await turns_.take();
-  auto admitted = admit_wake_in_turn(id);
-  co_return admitted;
+ports::Task<Result<Decision>> Admission::readmit(DeploymentId id) {
+  const auto* asked = table_.find(id);
+  if (asked == nullptr) co_return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
+  TurnQueue::Claim claim{.what = "start " + asked->name, .priority = asked->priority, .deployment = id};
+  const auto turn = co_await turns_.take(std::move(claim));
+  if (!turn) co_return fail(turn.error());
+  Decision decision;
+  const auto readmitted = co_await readmit_in_turn(id);
+  if (readmitted) {
+    decision.admitted = id;
+    co_return decision;
+  }
+  if (readmitted.error().code != "does_not_fit" || loop_.stopping()) co_return fail(readmitted.error());
+  const auto* deployment = table_.find(id);
+  if (deployment == nullptr) co_return fail(readmitted.error());
+  auto prepared = co_await estimates_.prepare(engine::with_config(deployment->request, deployment->config));
+  if (!prepared) co_return fail(prepared.error());
+  const Wanted wanted{.prepared = std::move(*prepared), .returns = id};
+  auto set = plan_wanted(wanted);
+  if (!set) co_return fail(set.error());
+  decision.refused = std::move(*set);
+  co_return decision;
 }
 
-Result<std::optional<planner::Plans>> Admission::admit_wake_in_turn(DeploymentId id) {
+ports::Task<Result<Decision>> Admission::admit_wake(DeploymentId id) {
+  const auto* asked = table_.find(id);
+  if (asked == nullptr) co_return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
+  TurnQueue::Claim claim{.what = "wake " + asked->name, .priority = asked->priority, .deployment = id};
+  const auto turn = co_await turns_.take(std::move(claim));
+  if (!turn) co_return fail(turn.error());
+  Decision decision;
+  const auto admitted = admit_wake_in_turn(id);
+  if (admitted) {
+    decision.admitted = id;
+    co_return decision;
+  }
+  const auto* deployment = table_.find(id);
+  if (admitted.error().code != "does_not_fit" || deployment == nullptr) co_return fail(admitted.error());
+  Wanted waking{.returns = id};
+  waking.prepared.config = deployment->config;
+  waking.prepared.request.priority = deployment->priority;
+  auto set = plan_wanted(waking);
+  if (!set) co_return fail(set.error());
+  decision.refused = std::move(*set);
+  co_return decision;
+}
+
+Bytes Admission::needed_to_wake(const Deployment& deployment) {
+  const auto* entry = sampler_.latest()->find(deployment.id);
+  const auto measured = entry != nullptr && entry->measured ? *entry->measured : memory::Measured{};
+  return memory::needed_to_wake(deployment.estimate, deployment.sleep_level.value_or(1), measured.complete_total(),
+                                measured.total());
+}
+
+Result<void> Admission::admit_wake_in_turn(DeploymentId id) {
   if (loop_.stopping()) return fail(shutting_down());
   auto* deployment = table_.find(id);
   if (deployment == nullptr) return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
@@ -274,32 +330,38 @@ Result<std::optional<planner::Plans>> Admission::admit_wake_in_turn(DeploymentId
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) return fail(*snapshot->problem);
   if (snapshot->gpu.no_starts) return fail(*snapshot->gpu.no_starts);
+  const auto needed = needed_to_wake(*deployment);
+  if (needed > snapshot->budget.free_for_new) {
+    return fail("does_not_fit", fmt::format("waking {} up needs {}, {} is free", deployment->name, format_bytes(needed),
+                                            format_bytes(snapshot->budget.free_for_new)));
+  }
   const auto* entry = snapshot->find(id);
   const auto measured = entry != nullptr && entry->measured ? *entry->measured : memory::Measured{};
-  const auto level = deployment->sleep_level.value_or(1);
-  const auto needed = memory::needed_to_wake(deployment->estimate, level, measured.complete_total(), measured.total());
-  if (needed <= snapshot->budget.free_for_new) {
-    deployment->wake_peak = memory::wake_peak(deployment->estimate, level, measured.complete_total());
-    table_.apply(*deployment, deployment::Event::wake_requested,
-                 fmt::format("waking up, which takes up to {} more", format_bytes(needed)));
-    sampler_.refresh();
-    return std::optional<planner::Plans>{};
+  deployment->wake_peak =
+      memory::wake_peak(deployment->estimate, deployment->sleep_level.value_or(1), measured.complete_total());
+  table_.apply(*deployment, deployment::Event::wake_requested,
+               fmt::format("waking up, which takes up to {} more", format_bytes(needed)));
+  sampler_.refresh();
+  return {};
+}
+
+Result<planner::Plans> Admission::plans_to_return(const Wanted& wanted) {
+  const auto* deployment = table_.find(wanted.returns.value());
+  const bool sleeps = deployment != nullptr && deployment->state == deployment::State::sleeping;
+  if (deployment == nullptr || (!sleeps && !deployment::is_final(deployment->state))) {
+    return fail("plan_changed", deployment == nullptr ? std::string{"the deployment has been removed"}
+                                                      : fmt::format("{} is {} by now", deployment->name,
+                                                                    deployment::name_of(deployment->state)));
   }
-  Prepared waking;
-  waking.config = deployment->config;
-  waking.request.priority = deployment->priority;
-  auto input = situation_of(waking);
-  std::erase_if(input.deployments, [&](const auto& candidate) { return candidate.memory.id == id; });
-  // It wakes up as it is: no other configuration can be had.
+  auto input = situation_of(wanted.prepared);
+  std::erase_if(input.deployments, [&](const auto& candidate) { return candidate.memory.id == deployment->id; });
+  auto estimate = sleeps ? deployment->estimate : wanted.prepared.estimate;
+  if (sleeps) estimate.total = needed_to_wake(*deployment);
   const auto only_as_it_is = [&](const engine::EngineConfig& config) -> Result<memory::Estimate> {
-    if (config != deployment->config) return fail("bad_configuration", "it keeps its configuration");
-    auto estimate = deployment->estimate;
-    estimate.total = needed;
+    if (config != wanted.prepared.config) return fail("bad_configuration", "it keeps its configuration");
     return estimate;
   };
-  auto plans = planner::make_plans(input, only_as_it_is);
-  if (!plans) return fail(plans.error());
-  return std::optional{std::move(*plans)};
+  return planner::make_plans(input, only_as_it_is);
 }
 
 ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
@@ -309,7 +371,8 @@ ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
   prepared->quantizations = co_await estimates_.prepare_other_quantizations(*prepared);
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) co_return fail(*snapshot->problem);
-  auto set = plan_prepared(*prepared);
+  const Wanted wanted{.prepared = std::move(*prepared)};
+  auto set = plan_wanted(wanted);
   co_return set;
 }
 
@@ -319,21 +382,15 @@ std::vector<planner::SleepLevel> Admission::sleep_levels_of(const Deployment& de
   std::vector<planner::SleepLevel> levels;
   for (const int level : {1, 2}) {
     const auto learned = estimates_.measured_asleep(deployment.fingerprint, deployment.config, level);
-    levels.push_back({.level = level,
-                      .size_asleep = memory::size_asleep(deployment.estimate, level, learned),
-                      .learned = learned.has_value(),
-                      .wake_peak = memory::wake_peak(deployment.estimate, level, learned)});
+    levels.push_back(
+        {.level = level,
+         .size_asleep = memory::size_asleep(deployment.estimate, level, learned),
+         .learned = learned.has_value(),
+         .wake_peak = memory::wake_peak(deployment.estimate, level, learned),
+         .sleep_takes = estimates_.measured_duration(deployment.fingerprint, planner::Action::sleep, level),
+         .wake_takes = estimates_.measured_duration(deployment.fingerprint, planner::Action::wake, level)});
   }
   return levels;
-}
-
-std::optional<std::chrono::seconds> Admission::load_time_of(const std::string& fingerprint) {
-  std::optional<std::chrono::seconds> newest;
-  if (fingerprint.empty()) return newest;
-  for (const auto* deployment : table_.all()) {  // oldest first
-    if (deployment->fingerprint == fingerprint && deployment->load_took) newest = deployment->load_took;
-  }
-  return newest;
 }
 
 planner::PlanInput Admission::situation_of(const Prepared& prepared) {
@@ -346,29 +403,35 @@ planner::PlanInput Admission::situation_of(const Prepared& prepared) {
                            .priority = prepared.request.priority.value_or(0),
                            .min_headroom = gib_from_decimal(estimates_.settings().min_headroom_gib)};
   if (prepared.model) input.quantization = prepared.model->quantization;
-  input.load_takes = load_time_of(prepared.fingerprint);
+  input.load_takes = estimates_.measured_duration(prepared.fingerprint, planner::Action::load);
   for (const auto& other : prepared.quantizations) {
-    input.quantizations.push_back({.name = other.model->name,
-                                   .path = other.model->path,
-                                   .quantization = other.model->quantization,
-                                   .file_bytes = other.model->weights.files,
-                                   .config = other.config,
-                                   .estimator = estimates_.estimator_of(other),
-                                   .load_takes = load_time_of(other.fingerprint)});
+    input.quantizations.push_back(
+        {.name = other.model->name,
+         .path = other.model->path,
+         .quantization = other.model->quantization,
+         .file_bytes = other.model->weights.files,
+         .config = other.config,
+         .estimator = estimates_.estimator_of(other),
+         .load_takes = estimates_.measured_duration(other.fingerprint, planner::Action::load)});
   }
   for (const auto& entry : snapshot->deployments) {
     const auto* deployment = table_.find(entry.id);
     if (deployment == nullptr) continue;
-    planner::Candidate candidate{.memory = entry,
-                                 .name = deployment->name,
-                                 .priority = deployment->priority,
-                                 .pinned = deployment->pinned,
-                                 .busy = deployment->activity.busy(),
-                                 .idle_since = {},
-                                 .requests = deployment->activity.requests(),
-                                 .weights = deployment->estimate.part("weights"),
-                                 .engine = engine::kind_of(deployment->config),
-                                 .load_takes = deployment->load_took};
+    planner::Candidate candidate{
+        .memory = entry,
+        .name = deployment->name,
+        .priority = deployment->priority,
+        .pinned = deployment->pinned,
+        .busy = deployment->activity.busy(),
+        .idle_since = {},
+        .requests = deployment->activity.requests(),
+        .weights = deployment->estimate.part("weights"),
+        .engine = engine::kind_of(deployment->config),
+        .load_takes = deployment->load_took,
+        .stop_takes = estimates_.measured_duration(deployment->fingerprint, planner::Action::stop)};
+    if (!candidate.load_takes) {
+      candidate.load_takes = estimates_.measured_duration(deployment->fingerprint, planner::Action::load);
+    }
     candidate.sleep_levels = sleep_levels_of(*deployment);
     if (deployment->idle_since) {
       candidate.idle_since = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall() - *deployment->idle_since);
@@ -410,15 +473,16 @@ ports::Task<Result<planner::Scenario>> Admission::describe_host(std::optional<en
   co_return scenario;
 }
 
-Result<planner::Plans> Admission::plans_for(const Prepared& prepared) {
-  return planner::make_plans(situation_of(prepared), estimates_.estimator_of(prepared));
+Result<planner::Plans> Admission::plans_for(const Wanted& wanted) {
+  if (wanted.returns) return plans_to_return(wanted);
+  return planner::make_plans(situation_of(wanted.prepared), estimates_.estimator_of(wanted.prepared));
 }
 
-Result<PlanSet> Admission::plan_prepared(const Prepared& prepared) {
-  auto plans = plans_for(prepared);
+Result<PlanSet> Admission::plan_wanted(const Wanted& wanted) {
+  auto plans = plans_for(wanted);
   if (!plans) return fail(plans.error());
   PlanSet set{.id = fmt::format("{}", ++sets_made_),
-              .prepared = prepared,
+              .wanted = wanted,
               .plans = std::move(*plans),
               .revision = sampler_.latest()->revision};
   sets_.push(set);

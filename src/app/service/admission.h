@@ -2,7 +2,7 @@
 #include "app/service/deployment_table.h"
 #include "app/service/estimates.h"
 #include "app/service/sampler.h"
-#include "app/service/turn_lock.h"
+#include "app/service/turn_queue.h"
 #include "base/ring.h"
 #include "core/planner/plans.h"
 #include "core/planner/scenario.h"
@@ -16,10 +16,16 @@
 
 namespace dgxmm::service {
 
+/// What plans make room for.
+struct Wanted {
+  Prepared prepared;
+  std::optional<DeploymentId> returns = {};  ///< not a new deployment, but one that is to wake up or to start again
+};
+
 /// The plans that were shown for one request; carried out only as shown.
 struct PlanSet {
   std::string id;
-  Prepared prepared;
+  Wanted wanted;
   planner::Plans plans;
   std::int64_t revision = 0;  ///< of the snapshot that they were made from
 };
@@ -36,7 +42,8 @@ class Admission {
   Admission(Estimates& estimates, Sampler& sampler, DeploymentTable& table, ports::TcpPorts& tcp_ports, Clock& clock,
             ports::EventLoop& loop);
 
-  /// Takes its turn and decides. The deployment is `starting`; the caller starts it.
+  /// Takes its turn and decides. The deployment is `starting`; the caller starts it. Errors, of each that takes its
+  /// turn: those of `TurnQueue::take`.
   ports::Task<Result<Decision>> admit(engine::DeployRequest request);
   /// The same for one whose turn the caller already has.
   ports::Task<Result<Decision>> admit_in_turn(engine::DeployRequest request);
@@ -45,14 +52,15 @@ class Admission {
   /// `deployment_not_found`, `already_running`, `name_taken`, `port_taken`, `does_not_fit`, those of
   /// Estimates::prepare.
   ports::Task<Result<void>> readmit_in_turn(DeploymentId id);
+  /// Takes its turn and does that, or makes the plans for it. Errors: the same, but `does_not_fit`.
+  ports::Task<Result<Decision>> readmit(DeploymentId id);
 
-  /// Takes its turn and decides whether a sleeping deployment may wake up, on its peak. Nothing: it may; it is
-  /// `loading` from here on, counted in full, and the caller wakes it. Plans: what would make room; they are not
-  /// remembered, since they are no deployment's. Errors: `deployment_not_found`, `not_sleeping`, those of reading the
-  /// host.
-  ports::Task<Result<std::optional<planner::Plans>>> admit_wake(DeploymentId id);
-  /// The same for one whose turn the caller already has.
-  Result<std::optional<planner::Plans>> admit_wake_in_turn(DeploymentId id);
+  /// Takes its turn and decides whether a sleeping deployment may wake up, on its peak. When it may, it is `loading`
+  /// from here on, counted in full, and the caller wakes it. Errors: `deployment_not_found`, `not_sleeping`, those of
+  /// reading the host.
+  ports::Task<Result<Decision>> admit_wake(DeploymentId id);
+  /// The same for one whose turn the caller already has. Errors: `does_not_fit` too.
+  Result<void> admit_wake_in_turn(DeploymentId id);
 
   /// Whether it could be started if there were memory: its engine, configuration, name and port, with the names and
   /// ports of those that are `leaving` counted as free. To be asked before anything is stopped for it. Errors:
@@ -69,23 +77,26 @@ class Admission {
   /// those of `Estimates::prepare` and of reading the host; `not_supported` for a projector.
   ports::Task<Result<planner::Scenario>> describe_host(std::optional<engine::DeployRequest> request);
   /// The plans for a request on the newest snapshot.
-  Result<planner::Plans> plans_for(const Prepared& prepared);
+  Result<planner::Plans> plans_for(const Wanted& wanted);
   /// The same, to be shown: they are remembered.
-  Result<PlanSet> plan_prepared(const Prepared& prepared);
+  Result<PlanSet> plan_wanted(const Wanted& wanted);
 
   /// A set that was shown. By its id, or the newest that has a plan of that id.
   [[nodiscard]] const PlanSet* find_set(const std::string& id) const;
   [[nodiscard]] const PlanSet* newest_set_with(const std::string& plan_id) const;
 
-  TurnLock& turns() { return turns_; }
+  TurnQueue& turns() { return turns_; }
+  [[nodiscard]] const TurnQueue& turns() const { return turns_; }
 
  private:
   Result<DeploymentId> reserve(const Prepared& prepared);
   /// Errors: why it cannot be started again.
   Result<Deployment*> find_startable(DeploymentId id);
+  /// What has to be free for one that sleeps to wake up.
+  Bytes needed_to_wake(const Deployment& deployment);
+  /// The plans for one that is to return, as it is: no other configuration can be had.
+  Result<planner::Plans> plans_to_return(const Wanted& wanted);
   Result<void> check_name_is_free(const std::string& name, std::span<const DeploymentId> leaving = {});
-  /// From start to ready, as the newest deployment of these weights had it.
-  std::optional<std::chrono::seconds> load_time_of(const std::string& fingerprint);
   /// P10; empty when it cannot sleep.
   std::vector<planner::SleepLevel> sleep_levels_of(const Deployment& deployment);
   /// Null when no deployment that has not ended has the port.
@@ -98,7 +109,7 @@ class Admission {
   ports::TcpPorts& tcp_ports_;
   Clock& clock_;
   ports::EventLoop& loop_;
-  TurnLock turns_;
+  TurnQueue turns_;
   Ring<PlanSet> sets_;
   std::int64_t sets_made_ = 0;
 };

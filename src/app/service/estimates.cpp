@@ -29,7 +29,8 @@ Estimates::Estimates(ports::ModelFiles& files, Catalog& catalog, ports::Store& s
       loop_(loop),
       records_(store.calibrations()),
       floors_(store.oom_floors()),
-      sleep_records_(store.sleep_records()) {}
+      sleep_records_(store.sleep_records()),
+      durations_(store.durations()) {}
 
 ports::Task<Result<std::string>> Estimates::resolve_path(std::string model, std::string field) {
   if (model.starts_with('/')) co_return model;
@@ -167,6 +168,16 @@ std::optional<Bytes> Estimates::measured_asleep(const std::string& fingerprint, 
   return last == nullptr ? std::nullopt : std::optional{last->asleep};
 }
 
+void Estimates::record_duration(const planner::DurationRecord& record) {
+  if (record.fingerprint.empty()) return;
+  std::erase_if(durations_, [&](const auto& other) {
+    return other.fingerprint == record.fingerprint && other.action == record.action && other.level == record.level;
+  });
+  durations_.push_back(record);
+  unsaved_durations_.push_back(record);
+  retry_unsaved();
+}
+
 void Estimates::retry_unsaved() {
   try {
     while (!unsaved_records_.empty()) {
@@ -180,6 +191,10 @@ void Estimates::retry_unsaved() {
     while (!unsaved_sleep_records_.empty()) {
       store_.put_sleep_record(unsaved_sleep_records_.front());
       unsaved_sleep_records_.erase(unsaved_sleep_records_.begin());
+    }
+    while (!unsaved_durations_.empty()) {
+      store_.put_duration(unsaved_durations_.front());
+      unsaved_durations_.erase(unsaved_durations_.begin());
     }
   } catch (const std::runtime_error& error) {
     log::error("what was learned could not be stored yet: {}", error.what());

@@ -6,6 +6,7 @@
 #include "core/memory/sleep.h"
 #include "core/model/companions.h"
 #include "core/model/layout.h"
+#include "core/planner/durations.h"
 #include "core/planner/plans.h"
 #include "core/settings/settings.h"
 #include "ports/event_loop.h"
@@ -70,6 +71,12 @@ class Estimates {
   /// The last measured size asleep; nothing when it was never measured.
   [[nodiscard]] std::optional<Bytes> measured_asleep(const std::string& fingerprint, const engine::EngineConfig& config,
                                                      int level) const;
+  /// In place of what was known of that model, action and level. One without a fingerprint is not kept.
+  void record_duration(const planner::DurationRecord& record);
+  [[nodiscard]] std::optional<std::chrono::seconds> measured_duration(const std::string& fingerprint,
+                                                                      planner::Action action, int level = 0) const {
+    return planner::measured(durations_, fingerprint, action, level);
+  }
   /// Stores what could not be stored before.
   void retry_unsaved();
   [[nodiscard]] const std::vector<memory::CalibrationRecord>& records() const { return records_; }
@@ -92,6 +99,8 @@ class Estimates {
   std::vector<memory::OomFloor> unsaved_floors_;
   std::vector<memory::SleepRecord> sleep_records_;
   std::vector<memory::SleepRecord> unsaved_sleep_records_;
+  std::vector<planner::DurationRecord> durations_;
+  std::vector<planner::DurationRecord> unsaved_durations_;
 };
 
 }  // namespace dgxmm::service

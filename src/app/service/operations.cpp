@@ -2,6 +2,7 @@
 
 #include "app/service/operation_document.h"
 #include "base/log.h"
+#include "base/masking.h"
 #include "base/numbers.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -51,14 +53,25 @@ bool stays_away(const dto::OperationStep& step) {
   return victim_of(step) && step.state != "waiting" && step.state != "undone";
 }
 
+/// Somebody wants it to end, and it has not begun to.
+bool is_cancelled(const dto::Operation& operation) { return operation.cancelled_at && !operation.failure; }
+
+std::unexpected<Error> cancelled() {
+  return fail("cancelled", "it was cancelled", "ask for the plans again when you want it after all");
+}
+
 std::unexpected<Error> shutting_down() { return fail("shutting_down", "dgxmm is shutting down"); }
 
 }  // namespace
 
 struct Operations::Running {
   Shared operation;
-  Prepared prepared;
-  planner::Plan plan;
+  Wanted wanted;
+  planner::Plan plan;  ///< as it was shown
+  bool even_if_busy = false;
+  std::optional<TurnQueue::Turn> turn;
+
+  [[nodiscard]] const Prepared& prepared() const { return wanted.prepared; }
 };
 
 Operations::Operations(ports::Store& store, Admission& admission, Supervisor& supervisor, DeploymentTable& table,
@@ -72,9 +85,10 @@ Operations::Operations(ports::Store& store, Admission& admission, Supervisor& su
       clock_(clock),
       loop_(loop) {}
 
-Result<Operations::Begun> Operations::apply(const std::string& plan_set, const std::string& plan_id) {
-  const auto* set = plan_set.empty() ? admission_.newest_set_with(plan_id) : admission_.find_set(plan_set);
-  const auto* shown = set == nullptr ? nullptr : find_plan(set->plans, plan_id);
+Result<Operations::Begun> Operations::apply(const std::string& plan_set, const std::string& plan_id,
+                                            bool even_if_busy) {
+  const auto* found = plan_set.empty() ? admission_.newest_set_with(plan_id) : admission_.find_set(plan_set);
+  const auto* shown = found == nullptr ? nullptr : find_plan(found->plans, plan_id);
   if (shown == nullptr) {
     return fail("plan_not_found",
                 fmt::format("there is no plan '{}'", plan_set.empty() ? plan_id : plan_set + "/" + plan_id),
@@ -87,36 +101,70 @@ Result<Operations::Begun> Operations::apply(const std::string& plan_set, const s
         "choose a plan that fits", plan_id);
   }
   auto running = std::make_shared<Running>();
-  running->prepared = set->prepared;
+  running->wanted = found->wanted;
   running->plan = *shown;
-  const auto set_id = set->id;
+  running->even_if_busy = even_if_busy;
+  const PlanSet set = *found;  // making further plans may push it out
   const auto& plan = running->plan;
-  if (auto startable = admission_.check_startable(running->prepared.request, plan.config, plan.stops); !startable) {
-    return fail(startable.error());
+  if (!set.wanted.returns) {
+    if (auto startable = admission_.check_startable(running->prepared().request, plan.config, plan.stops); !startable) {
+      return fail(startable.error());
+    }
   }
 
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) return fail(*snapshot->problem);
-  const auto now = admission_.plans_for(running->prepared);
+  const auto now = admission_.plans_for(running->wanted);
   if (!now) return fail(now.error());
   const auto* unchanged = find_unchanged(plan, *now);
   if (unchanged == nullptr) {
-    auto changed = admission_.plan_prepared(running->prepared);
+    auto changed = admission_.plan_wanted(running->wanted);
     if (!changed) return fail(changed.error());
     return Begun{.operation = {}, .changed = std::move(*changed)};
   }
-  running->operation = add(set_id, running->prepared.model->name, *unchanged);
+  running->operation = add(set, *unchanged);
   const auto& operation = running->operation;
   events_.publish("operation.started", std::nullopt,
-                  fmt::format("carrying out plan {} for {}: {}", plan_id, operation->model, operation->title),
+                  fmt::format("carrying out plan {} for {}{}: {}", plan_id, operation->model,
+                              even_if_busy ? ", even if somebody is busy" : "", operation->title),
                   {{"operation", operation->id}, {"plan", plan_id}});
   loop_.spawn("plan " + plan_id, run(running));
   return Begun{.operation = operation, .changed = {}};
 }
 
-Operations::Shared Operations::add(const std::string& plan_set, const std::string& model, const planner::Plan& plan) {
+Result<std::shared_ptr<const dto::Operation>> Operations::cancel(const std::string& id) {
+  const auto number = parse_number(id);
+  const auto found = number ? operations_.find(*number) : operations_.end();
+  if (found == operations_.end()) {
+    return fail("operation_not_found", fmt::format("there is no operation '{}'", id), {}, "id");
+  }
+  auto& operation = *found->second;
+  if (operation.state != "running") {
+    const auto* deployed = operation.deployment ? table_.find(*operation.deployment) : nullptr;
+    const bool serves = operation.state == "succeeded" && deployed != nullptr;
+    return fail("operation_ended", fmt::format("plan {} has ended: {}", operation.plan, operation.state),
+                serves ? fmt::format("`dgxmm stop {}` ends what it started", deployed->name) : std::string{}, "id");
+  }
+  if (operation.cancelled_at || operation.failure) return found->second;
+  operation.cancelled_at = format_time(clock_.wall());
+  try {
+    save(operation);
+  } catch (...) {
+    operation.cancelled_at.reset();
+    throw;
+  }
+  admission_.turns().cancel_operation(operation.id);
+  events_.publish("operation.cancelling", std::nullopt,
+                  fmt::format("plan {} is cancelled: what it did is undone", operation.plan),
+                  {{"operation", operation.id}});
+  return found->second;
+}
+
+Operations::Shared Operations::add(const PlanSet& set, const planner::Plan& plan) {
+  const auto* returning = set.wanted.returns ? table_.find(*set.wanted.returns) : nullptr;
+  const auto model = returning != nullptr ? returning->name : set.wanted.prepared.model->name;
   auto operation = std::make_shared<dto::Operation>();
-  operation->plan_set = plan_set;
+  operation->plan_set = set.id;
   operation->plan = plan.id;
   operation->title = plan.title;
   operation->unsafe = plan.unsafe;
@@ -140,7 +188,13 @@ Operations::Shared Operations::add(const std::string& plan_set, const std::strin
     wait(fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), id);
   }
   wait("wait until the memory is free", std::nullopt);
-  wait(fmt::format("start {}", plan.model_name.empty() ? model : plan.model_name), std::nullopt);
+  const bool wakes = returning != nullptr && returning->state == State::sleeping;
+  auto& last = wait(fmt::format("{} {}", wakes ? "wake" : "start", plan.model_name.empty() ? model : plan.model_name),
+                    std::nullopt);
+  if (wakes) {
+    last.wakes = returning->id;
+    last.level = returning->sleep_level;
+  }
 
   if (operations_.size() >= kRememberedOperations) {
     const auto ended = [](const auto& entry) { return entry.second->state != "running"; };
@@ -160,7 +214,9 @@ Operations::Shared Operations::add(const std::string& plan_set, const std::strin
 
 ports::Task<> Operations::run(std::shared_ptr<Running> running) {
   const auto deployed = co_await carry_out_or_fail(running);
-  co_await end(running->operation, deployed);
+  auto turn = std::move(running->turn);
+  running->turn.reset();
+  co_await end(running->operation, deployed, std::move(turn));
 }
 
 /// An exception of the store must not leave an operation half done.
@@ -173,55 +229,80 @@ ports::Task<Result<DeploymentId>> Operations::carry_out_or_fail(std::shared_ptr<
   }
 }
 
-ports::Task<Bytes> Operations::wait_for_memory(Bytes needed) {
+ports::Task<Bytes> Operations::wait_for_memory(Shared operation, Bytes needed) {
   const auto limit = clock_.steady() + kMemoryLimit;
-  while (needed > sampler_.refresh()->budget.free_for_new && clock_.steady() < limit && !loop_.stopping()) {
+  while (needed > sampler_.refresh()->budget.free_for_new && clock_.steady() < limit && !loop_.stopping() &&
+         !is_cancelled(*operation)) {
     co_await loop_.sleep_for(kMemoryPoll);
   }
   co_return sampler_.latest()->budget.free_for_new;
 }
 
-ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running> running) {
-  auto turn = co_await admission_.turns().take();
+ports::Task<Result<void>> Operations::give_way(std::shared_ptr<Running> running, std::size_t index) {
+  const auto step = running->operation->steps[index];
+  const auto victim = victim_of(step).value();
+  const bool shown_as_busy = std::ranges::find(running->plan.busy, victim) != running->plan.busy.end();
+  const bool interrupts = running->even_if_busy || shown_as_busy;
+  Result<void> gave_way;
+  if (!interrupts) gave_way = co_await supervisor_.check_idle(victim);
   if (loop_.stopping()) co_return shutting_down();
+  if (!gave_way) {
+    co_return fail("busy", gave_way.error().message + " by now",
+                   "ask for the plans again, or carry it out with --even-if-busy", gave_way.error().where);
+  }
+  if (is_cancelled(*running->operation)) co_return cancelled();
+  if (step.sleeps) {
+    gave_way = co_await supervisor_.sleep(victim, static_cast<int>(step.level.value_or(1)), interrupts);
+  } else {
+    gave_way = co_await supervisor_.stop(victim);
+  }
+  co_return gave_way;
+}
+
+ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running> running) {
   auto& operation = *running->operation;
   const auto& plan = running->plan;
+  TurnQueue::Claim claim{.what = fmt::format("plan {} for {}", plan.id, operation.model),
+                         .priority = running->prepared().request.priority.value_or(0),
+                         .operation = operation.id};
+  auto turn = co_await admission_.turns().take(std::move(claim));
+  if (is_cancelled(operation)) co_return cancelled();
+  if (!turn) co_return fail(turn.error());
+  running->turn.emplace(std::move(*turn));
+  if (loop_.stopping()) co_return shutting_down();
   const auto memory_step = plan.sleeps.size() + plan.stops.size();
   const auto start_step = memory_step + 1;
 
   // Whoever had the turn before may have changed everything: an earlier apply of the same plan, say.
   sampler_.refresh();
-  const auto now = admission_.plans_for(running->prepared);
+  const auto now = admission_.plans_for(running->wanted);
   if (!now) co_return fail(now.error());
   if (find_unchanged(plan, *now) == nullptr) {
     co_return fail("plan_changed", "the host has changed since the plan was made: " + now->summary,
                    "ask for the plans again");
   }
-  if (auto startable = admission_.check_startable(running->prepared.request, plan.config, plan.stops); !startable) {
-    co_return fail(startable.error());
+  if (!running->wanted.returns) {
+    if (auto startable = admission_.check_startable(running->prepared().request, plan.config, plan.stops); !startable) {
+      co_return fail(startable.error());
+    }
   }
 
   for (std::size_t i = 0; i < memory_step; ++i) {
     begin_step(operation, i);
-    const auto step = operation.steps[i];
-    Result<void> gave_way;
-    if (step.sleeps) {
-      // Not with requests in flight: one that has become busy since stops the plan.
-      gave_way = co_await supervisor_.sleep(*step.sleeps, static_cast<int>(step.level.value_or(1)), false);
-    } else {
-      gave_way = co_await supervisor_.stop(*step.stops);
-    }
+    const auto gave_way = co_await give_way(running, i);
     if (loop_.stopping()) co_return shutting_down();
     if (!gave_way) {
       end_step(operation, i, "failed", gave_way.error().message);
       co_return fail(gave_way.error());
     }
     end_step(operation, i, "done");
+    if (is_cancelled(operation)) co_return cancelled();
   }
 
   begin_step(operation, memory_step);
-  const auto free = co_await wait_for_memory(plan.needed);
+  const auto free = co_await wait_for_memory(running->operation, plan.needed);
   if (loop_.stopping()) co_return shutting_down();
+  if (is_cancelled(operation)) co_return cancelled();
   if (plan.needed > free) {
     const auto message = fmt::format("{} is needed, {} became free", format_bytes(plan.needed), format_bytes(free));
     end_step(operation, memory_step, "failed", message);
@@ -230,38 +311,66 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
   end_step(operation, memory_step, "done", fmt::format("{} free", format_bytes(free)));
 
   begin_step(operation, start_step);
-  auto request = engine::with_config(running->prepared.request, plan.config);
-  if (!plan.model_path.empty()) request.model = plan.model_path;
-  const auto decision = co_await admission_.admit_in_turn(std::move(request));
+  const auto admitted = co_await admit(running);
   if (loop_.stopping()) co_return shutting_down();
-  if (!decision) {
-    end_step(operation, start_step, "failed", decision.error().message);
-    co_return fail(decision.error());
+  if (!admitted) {
+    end_step(operation, start_step, "failed", admitted.error().message);
+    co_return fail(admitted.error());
   }
-  if (!decision->admitted) {
-    const auto& message = decision->refused->plans.summary;
-    end_step(operation, start_step, "failed", message);
-    co_return fail("does_not_fit", message);
-  }
-  operation.deployment = *decision->admitted;
+  operation.deployment = *admitted;
   save(operation);  // before it exists
-  supervisor_.start(*operation.deployment);
-  turn.release();
+  if (operation.steps[start_step].wakes) {
+    supervisor_.wake(*admitted);
+  } else {
+    supervisor_.start(*admitted);
+  }
+  running->turn.reset();
   auto served = co_await wait_until_it_serves(running->operation);
   co_return served;
+}
+
+ports::Task<Result<DeploymentId>> Operations::admit(std::shared_ptr<Running> running) {
+  const auto returns = running->wanted.returns;
+  if (returns) {
+    Result<void> admitted;
+    if (running->operation->steps.back().wakes) {
+      admitted = admission_.admit_wake_in_turn(*returns);
+    } else {
+      admitted = co_await admission_.readmit_in_turn(*returns);
+    }
+    if (!admitted) co_return fail(admitted.error());
+    co_return *returns;
+  }
+  const auto& plan = running->plan;
+  auto request = engine::with_config(running->prepared().request, plan.config);
+  if (!plan.model_path.empty()) request.model = plan.model_path;
+  const auto decision = co_await admission_.admit_in_turn(std::move(request));
+  if (!decision) co_return fail(decision.error());
+  if (!decision->admitted) co_return fail("does_not_fit", decision->refused->plans.summary);
+  co_return *decision->admitted;
 }
 
 ports::Task<Result<DeploymentId>> Operations::wait_until_it_serves(Shared operation) {
   const auto id = operation->deployment.value();
   const auto start_step = operation->steps.size() - 1;
-  co_await supervisor_.settle(id);
+  const bool wakes = operation->steps.back().wakes.has_value();
+  const auto is_over = [operation] { return is_cancelled(*operation); };
+  co_await supervisor_.settle(id, is_over);
+  const auto limit = clock_.steady() + kMemoryLimit;
+  // One that was waking up when an earlier daemon ended has not been asked yet.
+  while (wakes && !loop_.stopping() && !is_over() && clock_.steady() < limit) {
+    const auto* waking = table_.find(id);
+    if (waking == nullptr || waking->state != State::unknown) break;
+    co_await loop_.sleep_for(kMemoryPoll);
+  }
   if (loop_.stopping()) co_return shutting_down();
+  if (is_over()) co_return cancelled();
   const auto* deployment = table_.find(id);
-  if (deployment != nullptr && serves(*deployment)) {
+  if (deployment != nullptr && (wakes ? deployment->state == State::ready : serves(*deployment))) {
     end_step(*operation, start_step, "done");
     co_return id;
   }
-  Error error{"engine_died", "the deployment did not become ready", {}, {}};
+  Error error{"engine_died", wakes ? "the deployment did not wake up" : "the deployment did not become ready", {}, {}};
   if (deployment != nullptr && deployment->failure) {
     const auto& failure = *deployment->failure;
     error = Error{failure.code, failure.message, failure.hint, deployment->name};
@@ -272,7 +381,7 @@ ports::Task<Result<DeploymentId>> Operations::wait_until_it_serves(Shared operat
 
 // --- its end
 
-ports::Task<> Operations::end(Shared operation, Result<DeploymentId> deployed) {
+ports::Task<> Operations::end(Shared operation, Result<DeploymentId> deployed, std::optional<TurnQueue::Turn> turn) {
   // What a shutdown interrupts stays `running`: the next daemon goes on from what is stored.
   if (!deployed && loop_.stopping()) co_return;
   if (deployed) {
@@ -294,18 +403,18 @@ ports::Task<> Operations::end(Shared operation, Result<DeploymentId> deployed) {
     }
   }
   save_fact(*operation);
-  co_await undo_and_fail(operation);
+  co_await undo_and_fail(operation, std::move(turn));
 }
 
-ports::Task<> Operations::undo_and_fail(Shared operation) {
-  co_await undo(operation);
+ports::Task<> Operations::undo_and_fail(Shared operation, std::optional<TurnQueue::Turn> turn) {
+  co_await undo(operation, std::move(turn));
   if (loop_.stopping()) co_return;
   std::vector<std::string> lost;
   std::vector<std::string> asleep;
   for (const auto& step : operation->steps) {
     const auto* deployment = victim_of(step) ? table_.find(*victim_of(step)) : nullptr;
     if (!stays_away(step) || deployment == nullptr) continue;
-    if (step.stops) lost.push_back(deployment->name);
+    if (step.stops && !serves(*deployment)) lost.push_back(deployment->name);
     if (step.sleeps && deployment->state != State::ready) asleep.push_back(deployment->name);
   }
   auto& failure = operation->failure.value();
@@ -319,9 +428,10 @@ ports::Task<> Operations::undo_and_fail(Shared operation) {
     if (!failure.hint.empty()) failure.hint += "; ";
     failure.hint += fmt::format("when there is room again: `dgxmm start {}`", fmt::join(lost, "`, `dgxmm start "));
   }
-  operation->state = "failed";
+  operation->state = failure.code == "cancelled" ? "cancelled" : "failed";
   save_fact(*operation);
-  events_.publish("operation.failed", std::nullopt, fmt::format("plan {} failed: {}", operation->plan, failure.message),
+  events_.publish("operation." + operation->state, std::nullopt,
+                  fmt::format("plan {} {}: {}", operation->plan, operation->state, failure.message),
                   {{"operation", operation->id}});
 }
 
@@ -340,12 +450,37 @@ std::vector<std::size_t> Operations::undo_order(const dto::Operation& operation)
   return order;
 }
 
-ports::Task<> Operations::undo(Shared operation) {
-  auto turn = co_await admission_.turns().take();
+/// What was to wake up goes back to sleep; everything else that was started is stopped. If it goes on holding memory,
+/// the next steps say what that prevents.
+ports::Task<> Operations::undo_admission(Shared operation) {
+  const auto id = operation->deployment.value();
+  const auto& last = operation->steps.back();
+  if (!last.wakes) {
+    static_cast<void>(co_await supervisor_.stop(id));
+    co_return;
+  }
+  const auto level = static_cast<int>(last.level.value_or(1));
+  co_await supervisor_.settle(id);  // a wake cannot be broken off
+  const auto* deployment = table_.find(id);
+  if (deployment == nullptr || deployment->state != State::ready || loop_.stopping()) co_return;
+  const auto asleep = co_await supervisor_.sleep(id, level, true);
+  if (!asleep) log::warning("operation {}: {}", operation->id, printable(asleep.error().message));
+}
+
+ports::Task<> Operations::undo(Shared operation, std::optional<TurnQueue::Turn> turn) {
+  if (!turn) {
+    // Before everybody else: what was taken from others is theirs.
+    TurnQueue::Claim claim{.what = fmt::format("undo plan {}", operation->plan),
+                           .priority = std::numeric_limits<std::int64_t>::max(),
+                           .operation = operation->id,
+                           .patient = true};
+    auto taken = co_await admission_.turns().take(std::move(claim));
+    if (!taken) co_return;
+    turn.emplace(std::move(*taken));
+  }
   if (loop_.stopping()) co_return;
-  if (const auto deployed = operation->deployment) {
-    const auto stopped = co_await supervisor_.stop(*deployed);
-    static_cast<void>(stopped);  // if it goes on holding memory, the next lines say what that prevents
+  if (operation->deployment) {
+    co_await undo_admission(operation);
     if (loop_.stopping()) co_return;
   }
   std::vector<std::size_t> restarted;
@@ -355,7 +490,7 @@ ports::Task<> Operations::undo(Shared operation) {
     if (again && *again) restarted.push_back(i);
     if (!again) end_step(*operation, i, "undo_failed", again.error().message);
   }
-  turn.release();
+  turn.reset();
   for (const auto i : restarted) {
     const auto id = victim_of(operation->steps[i]).value();
     co_await supervisor_.settle(id);
@@ -399,13 +534,12 @@ ports::Task<Result<bool>> Operations::wake_again(Shared operation, std::size_t i
   if (deployment->state != State::sleeping) co_return false;
   begin_step(*operation, index, "undoing");
   while (!loop_.stopping()) {
-    const auto refused = admission_.admit_wake_in_turn(id);
-    if (!refused) co_return fail(refused.error());
-    if (!*refused) {
+    const auto admitted = admission_.admit_wake_in_turn(id);
+    if (admitted) {
       supervisor_.wake(id);
       co_return true;
     }
-    if (clock_.steady() >= limit) co_return fail("does_not_fit", (*refused)->summary);
+    if (admitted.error().code != "does_not_fit" || clock_.steady() >= limit) co_return fail(admitted.error());
     co_await loop_.sleep_for(kMemoryPoll);
   }
   co_return false;
@@ -426,11 +560,12 @@ ports::Task<Result<bool>> Operations::start_again_or_throw(Shared operation, std
     deployment = table_.find(id);
   }
   if (deployment == nullptr) co_return fail("deployment_not_found", "it has been removed");
-  if (deployment->state == State::stopping) co_return false;     // the step says why
-  if (!deployment::is_final(deployment->state)) co_return true;  // already, by the daemon before this one
+  if (deployment->state == State::stopping) co_return false;  // the step says why
+  // It was not stopped, and the step says why; or it is back already, by the daemon before this one.
+  if (!deployment::is_final(deployment->state)) co_return state != "failed";
   // One that failed by itself was not stopped by the plan; one that failed on its way back was cut off by a restart.
   if (deployment->state == State::failed && state != "undoing") co_return false;
-  co_await wait_for_memory(deployment->reserved());
+  co_await wait_for_memory(operation, deployment->reserved());
   if (loop_.stopping()) co_return false;
   begin_step(*operation, index, "undoing");
   const auto readmitted = co_await admission_.readmit_in_turn(id);
@@ -464,17 +599,19 @@ void Operations::resume() {
 
 ports::Task<> Operations::end_earlier(Shared operation) {
   if (operation->failure) {  // it was being undone
-    co_await undo_and_fail(operation);
+    co_await undo_and_fail(operation, std::nullopt);
     co_return;
   }
   if (operation->deployment) {
     const auto deployed = co_await wait_until_it_serves(operation);
-    co_await end(operation, deployed);
+    co_await end(operation, deployed, std::nullopt);
     co_return;
   }
-  const Result<DeploymentId> interrupted =
-      fail("interrupted", "dgxmm was ended while it carried out the plan", "ask for the plans again");
-  co_await end(operation, interrupted);
+  Result<DeploymentId> interrupted = cancelled();
+  if (!operation->cancelled_at) {
+    interrupted = fail("interrupted", "dgxmm was ended while it carried out the plan", "ask for the plans again");
+  }
+  co_await end(operation, interrupted, std::nullopt);
 }
 
 // --- what is kept of it
@@ -486,7 +623,8 @@ void Operations::begin_step(dto::Operation& operation, std::size_t index, std::s
                                      .message = {},
                                      .stops = step.stops,
                                      .sleeps = step.sleeps,
-                                     .level = step.level});
+                                     .level = step.level,
+                                     .wakes = step.wakes});
   try {
     save(operation);
   } catch (...) {

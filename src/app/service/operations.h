@@ -35,11 +35,16 @@ class Operations {
   /// plans when the host has changed; then, and when the request fits by now without any plan, nothing is done. Errors:
   /// `plan_not_found`, `does_not_fit` (the plan was shown as one that does not help), those of
   /// `Admission::check_startable`.
+  /// `even_if_busy`: also when somebody who gives way has got requests in flight since the plan was shown.
   struct Begun {
     std::shared_ptr<const dto::Operation> operation;
     std::optional<PlanSet> changed;
   };
-  Result<Begun> apply(const std::string& plan_set, const std::string& plan_id);
+  Result<Begun> apply(const std::string& plan_set, const std::string& plan_id, bool even_if_busy = false);
+
+  /// Ends one that runs: what it has done is undone. An action under way is waited for. One that is being undone
+  /// already is left alone. Throws when that cannot be stored. Errors: `operation_not_found`, `operation_ended`.
+  Result<std::shared_ptr<const dto::Operation>> cancel(const std::string& id);
 
   /// Tries again to store what could not be; called at every tick.
   void retry_unsaved();
@@ -55,20 +60,26 @@ class Operations {
   ports::Task<Result<DeploymentId>> carry_out_or_fail(std::shared_ptr<Running> running);
   ports::Task<Result<DeploymentId>> carry_out(std::shared_ptr<Running> running);
   ports::Task<Result<DeploymentId>> wait_until_it_serves(Shared operation);
-  ports::Task<> end(Shared operation, Result<DeploymentId> deployed);
+  ports::Task<Result<void>> give_way(std::shared_ptr<Running> running, std::size_t index);
+  /// The last step: reserves, or lets return, what the plan is for. Its id.
+  ports::Task<Result<DeploymentId>> admit(std::shared_ptr<Running> running);
+  /// `turn`: that it still has, if it does.
+  ports::Task<> end(Shared operation, Result<DeploymentId> deployed, std::optional<TurnQueue::Turn> turn);
   ports::Task<> end_earlier(Shared operation);
-  ports::Task<> undo_and_fail(Shared operation);
-  ports::Task<> undo(Shared operation);
+  ports::Task<> undo_and_fail(Shared operation, std::optional<TurnQueue::Turn> turn);
+  ports::Task<> undo(Shared operation, std::optional<TurnQueue::Turn> turn);
+  /// Takes back the last step.
+  ports::Task<> undo_admission(Shared operation);
   std::vector<std::size_t> undo_order(const dto::Operation& operation);
   /// Takes back a step. False: there is nothing to be waited for.
   ports::Task<Result<bool>> start_again(Shared operation, std::size_t index);
   ports::Task<Result<bool>> start_again_or_throw(Shared operation, std::size_t index);
   /// Takes back the sleep of a step. As above.
   ports::Task<Result<bool>> wake_again(Shared operation, std::size_t index);
-  /// Waits until so much is free, within a limit; returns what is.
-  ports::Task<Bytes> wait_for_memory(Bytes needed);
+  /// Waits until so much is free, within a limit, or until it is cancelled; returns what is.
+  ports::Task<Bytes> wait_for_memory(Shared operation, Bytes needed);
 
-  Shared add(const std::string& plan_set, const std::string& model, const planner::Plan& plan);
+  Shared add(const PlanSet& set, const planner::Plan& plan);
   /// Something is about to be done. Throws when that cannot be stored: then it must not be done.
   void begin_step(dto::Operation& operation, std::size_t index, std::string state = "running");
   /// Something has been done, whether that can be stored or not.

@@ -53,6 +53,8 @@ class Sampler {
   [[nodiscard]] std::shared_ptr<const HostSnapshot> latest() const { return latest_; }
   /// B6 of one engine, now: its host part and what its processes hold on the GPU. As ContainerRuntime::measure.
   std::optional<memory::Measured> measure(const ports::Instance& instance);
+  /// Who holds memory on the GPU, now.
+  host::GpuReading gpu_now() { return gpu_.latest(); }
   ports::Wakeup& changed() { return *changed_; }
 
  private:

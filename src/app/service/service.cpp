@@ -20,7 +20,11 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
       admission(estimates, sampler, table, ports.world.tcp_ports, clock, loop),
       supervisor(ports.world, table, events, sampler, estimates, settings, std::move(identity)),
       operations(ports.store, admission, supervisor, table, events, sampler, clock, loop),
-      last_sample_(clock.steady()) {}
+      last_sample_(clock.steady()) {
+  const auto announce = [this] { events.changed().notify_all(); };
+  admission.turns().on_change(announce);
+  supervisor.starts().on_change(announce);
+}
 
 Result<void> Service::begin() {
   if (auto loaded = table.load(); !loaded) return loaded;
@@ -52,7 +56,8 @@ std::optional<std::string> Service::trouble() const {
   const auto silent = std::chrono::duration<double>(clock.steady() - last_sample_).count();
   if (silent > 5 * settings.budget_interval_s + 5) return fmt::format("the host was last read {:.0f} s ago", silent);
   if (const auto& problem = table.storing_problem()) return fmt::format("the state cannot be stored: {}", *problem);
-  return std::nullopt;
+  if (auto stuck = admission.turns().trouble()) return stuck;
+  return supervisor.starts().trouble();
 }
 
 }  // namespace dgxmm::service

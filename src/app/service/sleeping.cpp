@@ -133,6 +133,17 @@ ports::Task<Deployment*> Supervisor::after_its_end(Watch watch) {
   co_return current(watch);
 }
 
+ports::Task<Result<void>> Supervisor::check_idle(DeploymentId id) {
+  auto* deployment = table_.find(id);
+  if (deployment == nullptr || deployment->state != deployment::State::ready) co_return Result<void>{};
+  const Watch watch{id, deployment->generation};
+  co_await poll_activity(watch);
+  deployment = current(watch);
+  if (deployment == nullptr || deployment->state != deployment::State::ready) co_return Result<void>{};
+  if (!deployment->activity.busy().value_or(true)) co_return Result<void>{};
+  co_return fail("busy", fmt::format("{} {}", deployment->name, in_flight(deployment->activity)), {}, deployment->name);
+}
+
 // --- falling asleep
 
 ports::Task<Result<void>> Supervisor::sleep(DeploymentId id, int level, bool force) {
@@ -147,15 +158,16 @@ ports::Task<Result<void>> Supervisor::sleep(DeploymentId id, int level, bool for
   }
   if (deployment->state != deployment::State::ready) co_return fail(not_ready(*deployment));
   const Watch watch{id, deployment->generation};
-  if (!changing_sleep_.contains(id)) co_await poll_activity(watch);
+  Result<void> idle;
+  if (!changing_sleep_.contains(id) && !force) idle = co_await check_idle(id);
   deployment = current(watch);
   if (deployment == nullptr) co_return fail("not_ready", "it was started anew meanwhile");
   if (deployment->state != deployment::State::ready) co_return fail(not_ready(*deployment));
   if (changing_sleep_.contains(id)) {
     co_return fail("not_ready", fmt::format("{} is falling asleep already", deployment->name), "wait for it");
   }
-  if (deployment->activity.busy().value_or(true) && !force) {
-    co_return fail("busy", fmt::format("{} {}", deployment->name, in_flight(deployment->activity)),
+  if (!idle) {
+    co_return fail("busy", idle.error().message,
                    fmt::format("with force they are finished first, within {} s", kDrainLimit.count()));
   }
   auto outcome = std::make_shared<Result<void>>(fail("internal", "putting it to sleep was broken off"));
@@ -189,6 +201,7 @@ ports::Task<Result<void>> Supervisor::fall_asleep(Watch watch, int level) {
   const auto measured = sampler_.measure(*deployment->instance);
   const bool on_gpu = measured && measured->gpu.value_or(Bytes{}) > Bytes{};
   const auto limit = kDrainLimit + limit_for(*deployment, kSecondsPerGib);
+  const auto begun = world_.clock.steady();
   auto result = co_await post(port, engine::sleep_call(level), limit);
   if (!result && result.error().code == "deadline_exceeded") {
     result = fail("sleep_failed",
@@ -205,6 +218,7 @@ ports::Task<Result<void>> Supervisor::fall_asleep(Watch watch, int level) {
   }
   last_answer_[watch.id] = world_.clock.steady();
   if (now == level) {
+    record_sleep_time(*deployment, planner::Action::sleep, level, begun);
     if (on_gpu) {  // its figures are of a reading from before
       co_await world_.loop.sleep_for(kGpuReadings * seconds_of(settings_.budget_interval_s));
       deployment = current(watch);
@@ -255,6 +269,14 @@ void Supervisor::slept(Deployment& deployment, int level, std::optional<Bytes> f
   sampler_.refresh();
 }
 
+void Supervisor::record_sleep_time(const Deployment& deployment, planner::Action action, int level, SteadyTime begun) {
+  estimates_.record_duration({.fingerprint = deployment.fingerprint,
+                              .action = action,
+                              .level = level,
+                              .took = std::chrono::ceil<std::chrono::seconds>(world_.clock.steady() - begun),
+                              .recorded_at = world_.clock.wall()});
+}
+
 void Supervisor::note_sleep(Deployment& deployment) {
   const auto level = deployment.activity.sleep_level;
   if (!level) return;
@@ -281,9 +303,20 @@ void Supervisor::wake(DeploymentId id) {
 
 ports::Task<> Supervisor::run_wake(Watch watch) {
   const Membership changing{changing_sleep_, watch.id};
-  const auto turn = co_await starts_.take();
+  const auto* asked = current(watch);
+  if (asked == nullptr) co_return;
+  TurnQueue::Claim claim{.what = "wake " + asked->name, .priority = asked->priority, .deployment = watch.id};
+  const auto turn = co_await starts_.take(std::move(claim));
   auto* deployment = current(watch);
   if (deployment == nullptr || deployment->state != deployment::State::loading) co_return;
+  if (!turn) {  // nothing was begun: it sleeps as it did
+    deployment->failure = Failure{turn.error().code, turn.error().message, turn.error().hint, {}};
+    deployment->progress = {};
+    deployment->wake_peak = {};
+    table_.apply(*deployment, deployment::Event::fell_asleep, "still asleep: " + turn.error().message);
+    sampler_.refresh();
+    co_return;
+  }
   const auto begun = world_.clock.steady();
   world_.loop.spawn(fmt::format("guard {}", deployment->name), guard_start(watch));
   auto awake = co_await wake_by_parts(watch);
@@ -294,6 +327,7 @@ ports::Task<> Supervisor::run_wake(Watch watch) {
     co_return;
   }
   const auto took = std::chrono::duration<double>(world_.clock.steady() - begun).count();
+  record_sleep_time(*deployment, planner::Action::wake, deployment->sleep_level.value_or(1), begun);
   deployment->sleep_level.reset();
   deployment->wake_peak = {};
   deployment->progress = {};

@@ -108,7 +108,7 @@ Supervisor::Supervisor(World world, DeploymentTable& table, EventLog& events, Sa
       estimates_(estimates),
       settings_(settings),
       identity_(std::move(identity)),
-      starts_(world.loop) {}
+      starts_("start", seconds(settings.queue_limit_s), world.loop, world.clock) {}
 
 Deployment* Supervisor::current(Watch watch) {
   auto* deployment = table_.find(watch.id);
@@ -270,7 +270,14 @@ ports::Task<> Supervisor::run_start(Watch watch) {
     if (auto* failed = current(watch)) start_failed(*failed, image.error());
     co_return;
   }
-  const auto turn = co_await starts_.take();
+  const auto* asked = current(watch);
+  if (asked == nullptr) co_return;
+  TurnQueue::Claim claim{.what = "start " + asked->name, .priority = asked->priority, .deployment = watch.id};
+  const auto turn = co_await starts_.take(std::move(claim));
+  if (!turn) {
+    if (auto* failed = current(watch)) start_failed(*failed, turn.error());
+    co_return;
+  }
   if (const auto* waiting = current(watch); waiting == nullptr || waiting->state != deployment::State::starting) {
     co_return;
   }
@@ -354,7 +361,11 @@ ports::Task<> Supervisor::guard_start(Watch watch) {
 }
 
 ports::Task<> Supervisor::guard_adopted_start(Watch watch) {
-  const auto turn = co_await starts_.take();
+  const auto* asked = current(watch);
+  if (asked == nullptr) co_return;
+  TurnQueue::Claim claim{
+      .what = "start " + asked->name, .priority = asked->priority, .deployment = watch.id, .patient = true};
+  const auto turn = co_await starts_.take(std::move(claim));
   co_await guard_start(watch);
 }
 
@@ -479,7 +490,14 @@ void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& r
   deployment.idle_since = now;
   last_answer_[deployment.id] = world_.clock.steady();
   const auto took = std::chrono::duration<double>(*deployment.ready_at - deployment.state_since).count();
-  if (first_time) deployment.load_took = std::chrono::ceil<std::chrono::seconds>(now - deployment.state_since);
+  if (first_time) {
+    const auto load_took = std::chrono::ceil<std::chrono::seconds>(now - deployment.state_since);
+    deployment.load_took = load_took;
+    estimates_.record_duration({.fingerprint = deployment.fingerprint,
+                                .action = planner::Action::load,
+                                .took = load_took,
+                                .recorded_at = now});
+  }
   table_.apply(deployment, deployment::Event::engine_ready,
                first_time ? fmt::format("ready after {:.1f} s, serving '{}' on port {}", took, deployment.served_name,
                                         deployment.port)
@@ -625,6 +643,7 @@ ports::Task<Result<void>> Supervisor::stop(DeploymentId id) {
   auto* deployment = table_.find(id);
   if (deployment == nullptr) co_return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
   if (deployment::is_final(deployment->state)) co_return Result<void>{};
+  starts_.cancel(id);
   if (!being_stopped_.contains(id)) {  // else somebody asked before; a stop that failed is tried again
     deployment->failure.reset();
     table_.apply(*deployment, deployment::Event::stop_requested, "stopping");
@@ -666,14 +685,20 @@ ports::Task<> Supervisor::finish_stopping(DeploymentId id) {
   }
   std::string freed;
   if (deployment->instance) {
-    const auto instance = *deployment->instance;
-    if (const auto held = sampler_.measure(instance)) freed = fmt::format(", {} released", format_bytes(held->total()));
+    const auto begun = world_.clock.steady();
+    const auto before = look_before_stopping(*deployment);
+    const auto& instance = before.instance;
+    if (before.measured) freed = fmt::format(", {} released", format_bytes(before.measured->total()));
     auto stopped = co_await world_.runtime.stop(instance, seconds(settings_.stop_grace_s));
     const auto limit = world_.clock.steady() + kReleaseLimit;
-    while (stopped && !released(sampler_.measure(instance)) && !world_.loop.stopping()) {
+    while (stopped && !world_.loop.stopping()) {
+      const auto missing = still_held(id, before);
+      if (!missing) break;
       if (world_.clock.steady() > limit) {
-        stopped = fail("memory_not_released", "it has ended, but its memory is not back",
-                       "something else holds it: look at `dgxmm budget`");
+        stopped = fail("memory_not_released",
+                       fmt::format("it has ended, but its memory is not back after {} s: {}",
+                                   std::chrono::duration_cast<std::chrono::seconds>(kReleaseLimit).count(), *missing),
+                       "`dgxmm processes` shows who holds memory; stop it again when that has gone");
         break;
       }
       co_await world_.loop.sleep_for(kReleasePoll);
@@ -688,6 +713,11 @@ ports::Task<> Supervisor::finish_stopping(DeploymentId id) {
       sampler_.refresh();
       co_return;
     }
+    const auto took = world_.clock.steady() - begun;
+    estimates_.record_duration({.fingerprint = deployment->fingerprint,
+                                .action = planner::Action::stop,
+                                .took = std::chrono::ceil<std::chrono::seconds>(took),
+                                .recorded_at = world_.clock.wall()});
     world_.runtime.forget(instance);
     deployment->instance.reset();
   }
@@ -696,8 +726,50 @@ ports::Task<> Supervisor::finish_stopping(DeploymentId id) {
   sampler_.refresh();
 }
 
-ports::Task<> Supervisor::settle(DeploymentId id) {
-  while (!world_.loop.stopping()) {
+Supervisor::Held Supervisor::look_before_stopping(const Deployment& deployment) {
+  Held held{.instance = *deployment.instance, .others = held_by_others(deployment.id)};
+  held.pids = world_.runtime.pids(held.instance);
+  held.measured = sampler_.measure(held.instance);
+  held.available = sampler_.mem_available();
+  return held;
+}
+
+Bytes Supervisor::held_by_others(DeploymentId id) const {
+  Bytes sum;
+  for (const auto& entry : sampler_.latest()->deployments) {
+    if (entry.id != id && entry.measured) sum += entry.measured->total();
+  }
+  return sum;
+}
+
+std::optional<std::string> Supervisor::still_held(DeploymentId id, const Held& before) {
+  if (const auto measured = sampler_.measure(before.instance); !released(measured)) {
+    return fmt::format("its group still holds {}", format_bytes(measured->total()));
+  }
+  const auto gpu = sampler_.gpu_now();
+  for (const auto pid : before.pids) {
+    if (const auto* process = gpu.find(pid)) {
+      return fmt::format("its process {} still holds {} on the GPU", pid,
+                         process->used ? format_bytes(*process->used) : "an unknown amount");
+    }
+  }
+  // Memory of the host is free when its group is empty. What was on the GPU comes back when the driver is done with it,
+  // which has taken minutes on GB10: then only MemAvailable tells.
+  const bool on_gpu = before.measured && before.measured->gpu != Bytes{0};
+  const auto available = sampler_.mem_available();
+  if (!on_gpu || !before.available || !available) return std::nullopt;
+  const auto held = before.measured->total();
+  const auto taken_by_others = std::max(held_by_others(id) - before.others, Bytes{});
+  const auto risen = *available - *before.available + taken_by_others;
+  if (risen >= Bytes{held.count() / 10 * 9}) return std::nullopt;
+  return fmt::format(
+      "of the {} that it held, {} have come back, and no process of it is left: the driver, or something "
+      "that dgxmm does not manage, has the rest",
+      format_bytes(held), format_bytes(std::max(risen, Bytes{})));
+}
+
+ports::Task<> Supervisor::settle(DeploymentId id, std::function<bool()> give_up) {
+  while (!world_.loop.stopping() && !(give_up && give_up())) {
     const auto* deployment = table_.find(id);
     if (deployment == nullptr) co_return;
     if (deployment->state != deployment::State::starting && deployment->state != deployment::State::loading) co_return;

@@ -2,7 +2,7 @@
 #include "app/service/deployment_table.h"
 #include "app/service/estimates.h"
 #include "app/service/sampler.h"
-#include "app/service/turn_lock.h"
+#include "app/service/turn_queue.h"
 #include "core/engine/vllm.h"
 #include "ports/container_runtime.h"
 #include "ports/engine_logs.h"
@@ -11,11 +11,13 @@
 #include "ports/tcp_ports.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace dgxmm::service {
 
@@ -48,8 +50,8 @@ class Supervisor {
   /// Starts a deployment that is `starting`; returns at once.
   void start(DeploymentId id);
 
-  /// Ends it and returns when its memory is back. Errors: `deployment_not_found`, `still_running`,
-  /// `memory_not_released`.
+  /// Ends it and returns when its memory is back, measurably. Errors: `deployment_not_found`, `still_running`,
+  /// `memory_not_released` (says what is still held, and by whom).
   ports::Task<Result<void>> stop(DeploymentId id);
 
   /// Puts a ready deployment to sleep, level 1 or 2, and returns when it sleeps. Requests in flight are finished first
@@ -57,12 +59,19 @@ class Supervisor {
   /// can), `not_ready`, `busy`, `sleep_failed` (the engine would not; then it still serves, or it is `unknown`).
   ports::Task<Result<void>> sleep(DeploymentId id, int level, bool force);
 
+  /// Asks one that serves whether requests are in flight. Errors: `busy`, also when it does not say; none for one that
+  /// does not serve.
+  ports::Task<Result<void>> check_idle(DeploymentId id);
+
   /// Wakes one that `Admission::admit_wake` let through; returns at once. It becomes ready; or sleeps again when the
   /// host has no room for its cache by then; or fails.
   void wake(DeploymentId id);
 
-  /// Returns when it is ready, or has ended.
-  ports::Task<> settle(DeploymentId id);
+  /// Returns when it is ready, or has ended, or when `give_up` says yes: it is asked again with every event.
+  ports::Task<> settle(DeploymentId id, std::function<bool()> give_up = {});
+  /// Those that wait for others to load.
+  TurnQueue& starts() { return starts_; }
+  [[nodiscard]] const TurnQueue& starts() const { return starts_; }
 
   /// After a restart of the daemon: finds the engines again that were running, and goes on with each (adopted, never
   /// restarted); marks those that ended meanwhile.
@@ -106,6 +115,18 @@ class Supervisor {
   ports::Task<> calibrate(Watch watch);
   void begin_stopping(const Deployment& deployment);
   ports::Task<> finish_stopping(DeploymentId id);
+  /// What an engine held before it was stopped, and how much was left on the host then.
+  struct Held {
+    ports::Instance instance;
+    std::vector<std::int64_t> pids;
+    std::optional<memory::Measured> measured;
+    std::optional<Bytes> available;  ///< MemAvailable
+    Bytes others;                    ///< what the other deployments held
+  };
+  Held look_before_stopping(const Deployment& deployment);
+  Bytes held_by_others(DeploymentId id) const;
+  /// Nothing when it is back; else what is not, and who has it.
+  std::optional<std::string> still_held(DeploymentId id, const Held& before);
   void end_unasked(Deployment& deployment, deployment::Event event, Failure failure, const Result<void>& stopped);
   enum class Serving { no, yes, wants_key };
   ports::Task<Serving> serves_model(std::uint16_t port, std::string served_name);
@@ -142,6 +163,7 @@ class Supervisor {
   ports::Task<Result<void>> post(std::uint16_t port, engine::EngineCall call, std::chrono::milliseconds deadline);
   /// 0: awake. Nothing: it does not say, or lets requests wait without sleeping.
   ports::Task<std::optional<int>> ask_sleep_level(Watch watch);
+  void record_sleep_time(const Deployment& deployment, planner::Action action, int level, SteadyTime begun);
   /// Takes over what somebody else's call did.
   void note_sleep(Deployment& deployment);
   void became_ready(Deployment& deployment, const engine::LogReader& reader);
@@ -155,7 +177,7 @@ class Supervisor {
   Estimates& estimates_;
   const settings::Settings& settings_;
   Identity identity_;
-  TurnLock starts_;  ///< one at a time: an engine that sizes itself sees the whole host
+  TurnQueue starts_;  ///< one at a time: an engine that sizes itself sees the whole host
   std::set<DeploymentId> being_started_;
   std::set<DeploymentId> being_stopped_;
   std::set<DeploymentId> changing_sleep_;  ///< falling asleep or waking up by our own call

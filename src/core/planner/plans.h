@@ -45,6 +45,7 @@ struct Candidate {
   Bytes weights = {};                              ///< that are read when it starts again
   engine::EngineKind engine = engine::EngineKind::llamacpp;
   std::optional<std::chrono::seconds> load_takes = {};  ///< from start to ready, as measured here
+  std::optional<std::chrono::seconds> stop_takes = {};  ///< until its memory is back, as measured here
 };
 
 /// A deployment that is put to sleep.
@@ -70,8 +71,9 @@ struct Plan {
   memory::Confidence confidence = memory::Confidence::estimated;
   std::string model_path = {};  ///< of another quantization; empty = the model that was asked for, as for its name
   std::string model_name = {};
-  std::vector<Sleep> sleeps = {};   ///< deployments that are put to sleep, ids ascending
-  std::vector<DeploymentId> stops;  ///< deployments that are stopped, ids ascending
+  std::vector<Sleep> sleeps = {};       ///< deployments that are put to sleep, ids ascending
+  std::vector<DeploymentId> stops;      ///< deployments that are stopped, ids ascending
+  std::vector<DeploymentId> busy = {};  ///< of both: those that may have requests in flight, which `unsafe` says
   bool shortens_context = false;
   Duration takes = {};                  ///< until the request is served
   std::vector<std::string> costs = {};  ///< for people: "quality: …", "context: …", "service: …"

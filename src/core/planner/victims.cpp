@@ -57,6 +57,7 @@ std::string interruption(const Candidate& candidate) {
 /// P12: what makes it unsafe that this one gives way.
 void judge_victim(const PlanInput& input, const Candidate& victim, Plan& plan) {
   if (may_be_busy(victim)) {
+    plan.busy.push_back(victim.memory.id);
     plan.unsafe.push_back(victim.busy ? fmt::format("{} is busy", victim.name)
                                       : fmt::format("{} may be busy: its engine did not say", victim.name));
   }
@@ -195,7 +196,7 @@ Plan stop_plan(const Situation& situation, const std::vector<Change>& changes) {
   for (const auto& change : changes) {
     const auto& victim = *change.candidate;
     plan.stops.push_back(victim.memory.id);
-    plan.takes = plan.takes + stop_duration(held(victim.memory));
+    plan.takes = plan.takes + stop_duration(victim.stop_takes, held(victim.memory));
     auto cost = fmt::format("service: {} {} and is stopped", victim.name, interruption(victim));
     if (victim.weights > Bytes{} || victim.load_takes) {
       cost += fmt::format("; to come back it loads again, {}",

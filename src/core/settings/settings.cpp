@@ -72,6 +72,8 @@ constexpr std::array kDefinitions{
                "seconds that a start may take at least; large models get 10 s per GiB"},
     Definition{"start_floor_gib", Kind::number, "4", 0, kMaxGib, false,
                "a start is ended when less than this is left on the host, or will be within two seconds (GiB)"},
+    Definition{"queue_limit_s", Kind::number, "3600", 1, kMaxSeconds, false,
+               "the longest that a request waits for its turn, or a start for those before it, before it is given up"},
     Definition{"engine_log_mib", Kind::integer, "8", 1, 4096, false, "size at which an engine's log is trimmed (MiB)"},
     Definition{"log_level", Kind::text, "info", 0, 0, false, "debug, info, warning or error"},
 };
@@ -107,6 +109,7 @@ Member member_of(std::string_view name) {
       {"stop_grace_s", &Settings::stop_grace_s},
       {"ready_timeout_s", &Settings::ready_timeout_s},
       {"start_floor_gib", &Settings::start_floor_gib},
+      {"queue_limit_s", &Settings::queue_limit_s},
       {"engine_log_mib", &Settings::engine_log_mib},
       {"log_level", &Settings::log_level},
   };

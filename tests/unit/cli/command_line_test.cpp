@@ -233,6 +233,14 @@ TEST(CommandLine, OtherCommands) {
   EXPECT_TRUE(parsed<StopCommand>({"stop", "--all"}).all);
   EXPECT_EQ(parsed<RemoveCommand>({"rm", "1"}).deployments, Arguments{"1"});
   EXPECT_EQ(parsed<ApplyCommand>({"apply", "7/stop:3+5"}).plan, "7/stop:3+5");
+  EXPECT_TRUE(parsed<ApplyCommand>({"apply", "x"}).wait);
+  EXPECT_FALSE(parsed<ApplyCommand>({"apply", "x", "--detach"}).wait);
+  EXPECT_TRUE(parsed<ApplyCommand>({"apply", "x", "--even-if-busy"}).even_if_busy);
+  EXPECT_TRUE(parsed<DeployCommand>({"deploy", "m", "-y"}).yes);
+  EXPECT_TRUE(parsed<WakeCommand>({"wake", "m", "--yes"}).yes);
+  EXPECT_FALSE(parsed<StartCommand>({"start", "m"}).yes);
+  EXPECT_EQ(parsed<CancelCommand>({"cancel", "3"}).id, "3");
+  parsed<QueueCommand>({"queue"});
   EXPECT_EQ(parsed<CompletionCommand>({"completion", "zsh"}).shell, "zsh");
   parsed<BudgetCommand>({"budget"});
   parsed<ModelsCommand>({"models"});

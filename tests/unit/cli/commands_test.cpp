@@ -325,6 +325,9 @@ TEST_F(CliTest, CommandsThatNeedTheDaemonSayHowToStartIt) {
                                                                    {"logs", "x"},
                                                                    {"plan", "m"},
                                                                    {"apply", "stop:1"},
+                                                                   {"cancel", "1"},
+                                                                   {"cancel", "admission-1"},
+                                                                   {"queue"},
                                                                    {"events"},
                                                                    {"processes"},
                                                                    {"calibration"}}) {
@@ -572,16 +575,13 @@ TEST_F(Commands, WakeWaitsUntilItServes) {
   EXPECT_EQ(outcome.err, "chat: waking up: weights\n");
 }
 
-TEST_F(Commands, AWakeThatDoesNotFitShowsWhatToStopAndNoPlanToApply) {
-  auto problem = refusal("does_not_fit");
-  problem.hint = "stop what one of the plans names, then wake it again";
-  problem.plans->plan_set.clear();
-  daemon_.on("POST /deployments/chat/wake", problem, 409);
-  const auto outcome = run_with_daemon({"wake", "chat"});
-  EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err, HasSubstr("hint: stop what one of the plans names"));
-  EXPECT_THAT(outcome.out, HasSubstr("stop:3"));
-  EXPECT_THAT(outcome.out, Not(HasSubstr("dgxmm apply")));
+TEST_F(Commands, AWakeOrStartThatDoesNotFitShowsThePlansForIt) {
+  for (const auto* command : {"wake", "start"}) {
+    daemon_.on(fmt::format("POST /deployments/chat/{}", command), refusal("does_not_fit"), 409);
+    const auto outcome = run_with_daemon({command, "chat"});
+    EXPECT_EQ(outcome.exit_code, 3);
+    EXPECT_THAT(outcome.out, HasSubstr("to carry one out: dgxmm apply 7/stop:3"));
+  }
 }
 
 TEST_F(Commands, AnEngineThatDiesIsShownWithItsLastLines) {
@@ -871,6 +871,150 @@ TEST_F(Commands, ApplyThatNoLongerFitsExitsWithOne) {
   failed.failure = dto::Failure{"does_not_fit", "something took the memory", {}, {}};
   daemon_.on("POST /plans/7/stop:3/apply", failed, 202);
   EXPECT_EQ(run_with_daemon({"apply", "7/stop:3"}).exit_code, 1);
+}
+
+TEST_F(Commands, ApplyDetachedReturnsAtOnceAndSaysHowToGoOn) {
+  daemon_.on("POST /plans/7/stop:3/apply", operation("running", "waiting", "waiting"), 202);
+  const auto outcome = run_with_daemon({"apply", "7/stop:3", "--detach"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out,
+            "operation 5 has begun: `dgxmm events -f` shows its steps, `dgxmm cancel 5` ends it and undoes them\n");
+  EXPECT_EQ(daemon_.requests().size(), 1U);
+}
+
+TEST_F(Commands, ApplyTellsTheDaemonWhenBusyOnesMayBeInterrupted) {
+  daemon_.on("POST /plans/7/stop:3/apply", operation("succeeded", "done", "done"), 202);
+  run_with_daemon({"apply", "7/stop:3", "--even-if-busy"});
+  EXPECT_EQ(daemon_.requests().back().query.at("even_if_busy"), "1");
+  run_with_daemon({"apply", "7/stop:3"});
+  EXPECT_TRUE(daemon_.requests().back().query.empty());
+}
+
+TEST_F(Commands, ApplyShowsItsPlaceInTheQueue) {
+  auto waiting = operation("running", "waiting", "waiting");
+  waiting.queue_place = 2;
+  daemon_.on("POST /plans/7/stop:3/apply", waiting, 202);
+  daemon_.on("GET /operations/5", operation("succeeded", "done", "done"));
+  EXPECT_THAT(run_with_daemon({"apply", "7/stop:3"}).err, HasSubstr("waits for its turn, place 2 in the queue\n"));
+}
+
+dto::Operation cancelled() {
+  auto result = operation("cancelled", "undone", "failed");
+  result.cancelled_at = "2027-01-15T08:00:00.000Z";
+  result.failure = dto::Failure{"cancelled", "it was cancelled", {}, {}};
+  return result;
+}
+
+TEST_F(Commands, CtrlCLeavesThePlanToTheDaemonAndASecondOneCancelsIt) {
+  daemon_.on("POST /plans/7/stop:3/apply", operation("running", "running", "waiting"), 202);
+  const auto waiting = ::pthread_self();
+  const auto pressed = [waiting](const auto&) {
+    ::pthread_kill(waiting, SIGINT);
+    return FakeDaemon::json(to_json(operation("running", "running", "waiting")));
+  };
+  daemon_.call("GET /operations/5", pressed);
+  daemon_.call("GET /operations/5", pressed);
+  daemon_.on("GET /operations/5", cancelled());
+  daemon_.on("POST /operations/5/cancel", operation("running", "running", "waiting"), 202);
+  const auto outcome = run_with_daemon({"apply", "7/stop:3"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the daemon goes on with the plan; Ctrl-C again within 5 s cancels it"));
+  EXPECT_THAT(outcome.err, HasSubstr("cancelled; waiting until everything is as it was\nstop chat: undone\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("error: it was cancelled\n"));
+}
+
+TEST_F(Commands, SigtermLeavesThePlanToTheDaemonAtOnce) {
+  daemon_.on("POST /plans/7/stop:3/apply", operation("running", "running", "waiting"), 202);
+  const auto waiting = ::pthread_self();
+  daemon_.call("GET /operations/5", [waiting](const auto&) {
+    ::pthread_kill(waiting, SIGTERM);
+    return FakeDaemon::json(to_json(operation("running", "running", "waiting")));
+  });
+  const auto outcome = run_with_daemon({"apply", "7/stop:3"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("`dgxmm cancel 5` ends it"));
+}
+
+TEST_F(Commands, CancelWaitsUntilEverythingIsUndone) {
+  daemon_.on("POST /operations/5/cancel", operation("running", "running", "waiting"), 202);
+  daemon_.on("GET /operations/5", cancelled());
+  const auto outcome = run_with_daemon({"cancel", "5"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "plan stop:3: it was cancelled\n");
+  EXPECT_THAT(outcome.err, HasSubstr("stop chat: undone\n"));
+
+  const dto::Problem ended{
+      .title = "Conflict", .status = 409, .detail = "plan stop:3 has ended", .code = "operation_ended"};
+  daemon_.on("POST /operations/6/cancel", ended, 409);
+  EXPECT_EQ(run_with_daemon({"cancel", "6"}).exit_code, 1);
+}
+
+TEST_F(Commands, CancelTakesOneOutOfTheQueue) {
+  daemon_.call("DELETE /queue/admission-3", [](const auto&) { return FakeDaemon::json({}, 204); });
+  const auto outcome = run_with_daemon({"cancel", "admission-3"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "admission-3 waits no longer\n");
+}
+
+TEST_F(Commands, QueueListsWhoWaitsForWhat) {
+  dto::Queue queue;
+  queue.deciding = "plan stop:3 for smol";
+  queue.waiting = {{.id = "admission-3",
+                    .queue = "admission",
+                    .what = "deploy chat",
+                    .priority = 2,
+                    .place = 1,
+                    .since = "2027-01-15T07:59:00.000Z",
+                    .deployment = {},
+                    .operation = {}},
+                   {.id = "start-9",
+                    .queue = "start",
+                    .what = "start other",
+                    .priority = 0,
+                    .place = 1,
+                    .since = "2027-01-15T07:59:50.000Z",
+                    .deployment = DeploymentId{4},
+                    .operation = {}}};
+  daemon_.on("GET /queue", queue);
+  width_ = 80;
+  const auto outcome = run_with_daemon({"queue"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out,
+            "PLACE  WAITS FOR       WHAT         PRIORITY  SINCE  ID\n"
+            "    1  a decision      deploy chat         2     1m  admission-3\n"
+            "    1  others to load  start other         0    10s  start-9\n");
+  EXPECT_THAT(outcome.err, HasSubstr("has the turn to be decided on: plan stop:3 for smol\n"));
+  EXPECT_EQ(run_with_daemon({"queue", "--json"}).out, to_json(queue) + "\n");
+  daemon_.on("GET /queue", dto::Queue{});
+}
+
+TEST_F(Commands, YesCarriesOutTheRecommendedPlan) {
+  daemon_.on("POST /deployments", refusal("does_not_fit"), 409);
+  auto done = operation("succeeded", "done", "done");
+  done.deployment = DeploymentId{9};
+  daemon_.on("POST /plans/7/stop:3/apply", done, 202);
+  daemon_.on("GET /deployments/9", deployment(9, "smol", "ready"));
+  const auto outcome = run_with_daemon({"deploy", "smol", "--yes"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, StartsWith("plan 7/stop:3 for smol: Stop chat\n"));
+  EXPECT_THAT(outcome.out, StartsWith("smol is ready (id 9)\n"));
+}
+
+TEST_F(Commands, YesCarriesOutNothingThatIsNotRecommended) {
+  auto problem = refusal("does_not_fit");
+  problem.plans->plans[0].recommended = false;
+  daemon_.on("POST /deployments", problem, 409);
+  const auto outcome = run_with_daemon({"deploy", "smol", "--yes"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("none of the plans is safe, so none was carried out\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("unsafe: chat is busy"));
+
+  problem.plans = plans(false);
+  daemon_.on("POST /deployments/chat/wake", problem, 409);
+  const auto wake = run_with_daemon({"wake", "chat", "--yes"});
+  EXPECT_EQ(wake.exit_code, 3);
+  EXPECT_THAT(wake.err, HasSubstr("no plan makes it fit, so none was carried out\n"));
+  for (const auto& request : daemon_.requests()) EXPECT_THAT(request.path, Not(HasSubstr("apply")));
 }
 
 TEST_F(Commands, APlanThatChangedIsNotCarriedOutAndTheNewOnesAreShown) {

@@ -220,6 +220,28 @@ TEST_F(SqliteStoreTest, P10_OneSleepRecordForEachConfigurationAndLevel) {
   EXPECT_EQ(records[1].recorded_at, at(3));
 }
 
+TEST_F(SqliteStoreTest, OneDurationForEachModelActionAndLevel) {
+  using planner::Action;
+  const auto record = [](const char* fingerprint, Action action, int level, int seconds) {
+    return planner::DurationRecord{.fingerprint = fingerprint,
+                                   .action = action,
+                                   .level = level,
+                                   .took = std::chrono::seconds{seconds},
+                                   .recorded_at = at(seconds)};
+  };
+  open()->put_duration(record("f", Action::load, 0, 40));
+  open()->put_duration(record("f", Action::load, 0, 30));
+  open()->put_duration(record("f", Action::wake, 2, 7));
+  open()->put_duration(record("g", Action::stop, 0, 3));
+  const auto records = open()->durations();
+  ASSERT_THAT(records, SizeIs(3));
+  EXPECT_EQ(planner::measured(records, "f", Action::load), std::chrono::seconds{30});
+  EXPECT_EQ(planner::measured(records, "f", Action::wake, 2), std::chrono::seconds{7});
+  EXPECT_EQ(planner::measured(records, "f", Action::wake, 1), std::nullopt);
+  EXPECT_EQ(planner::measured(records, "g", Action::stop), std::chrono::seconds{3});
+  EXPECT_EQ(records.front().recorded_at, at(30));
+}
+
 TEST_F(SqliteStoreTest, ASecondDaemonIsToldWhoUsesTheFolder) {
   const auto store = open();
   const auto error = open_error();

@@ -111,10 +111,10 @@ TEST_F(Interrupted, P11_WhatCannotBeUndoneIsNamedWithTheWayToDoIt) {
 }
 
 TEST_F(Interrupted, OneThatStillWaitedForItsTurnStopsNothing) {
-  auto turn = daemon->loop->run(daemon->service->admission.turns().take());
+  auto turn = daemon->loop->run(daemon->service->admission.turns().take({.what = "the test"}));
   apply();
   daemon->kill();
-  turn.release();
+  turn->release();
   daemon = std::make_unique<Daemon>(world);
   expect_operation("failed");
   daemon->loop->run_for(1min);

@@ -197,10 +197,10 @@ TEST_F(Operations, P11_NothingIsStoppedForAPortThatAnotherProgramHas) {
 
 TEST_F(Operations, P11_WhatCouldBeStartedIsCheckedAgainWhenThePlansTurnComes) {
   const auto set = plan_set(R"("model": "/models/b.gguf", "port": 8123)");
-  auto turn = daemon.loop->run(daemon.service->admission.turns().take());
+  auto turn = daemon.loop->run(daemon.service->admission.turns().take({.what = "the test"}));
   const auto id = member(apply(set, stop_first()), "id");
   daemon.tcp_ports.taken.insert(8123);
-  turn.release();
+  turn->release();
   expect_operation(id, "failed");
   EXPECT_EQ(operation(id).at("failure").at("code").as_string(), "port_taken");
   EXPECT_EQ(steps(id), (std::vector<std::string>{"waiting", "waiting", "waiting"}));
@@ -301,10 +301,10 @@ TEST_F(Operations, HowOneEndedIsStoredWhenTheDiskHasRoomAgain) {
 TEST_F(Operations, OldOnesAreForgottenAndNumbersAreNotUsedAgain) {
   std::string id;
   for (int i = 0; i < 66; ++i) {
-    auto turn = daemon.loop->run(daemon.service->admission.turns().take());
+    auto turn = daemon.loop->run(daemon.service->admission.turns().take({.what = "the test"}));
     id = member(apply(plan_set(), stop_first()), "id");
     world.host.held_by_others = gib(4);  // it fits by now: the plan has changed
-    turn.release();
+    turn->release();
     expect_operation(id, "failed");
     world.host.held_by_others = gib(40);
   }

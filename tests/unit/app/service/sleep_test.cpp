@@ -3,6 +3,7 @@
 #include "core/engine/request.h"
 #include "unit/app/support/daemon.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -269,7 +270,7 @@ TEST_F(Sleeping, E5_AWakeThatDoesNotFitIsRefusedOnItsPeakAndStaysAsleep) {
   EXPECT_EQ(wake(id).status, 202) << "to the byte";
 }
 
-TEST_F(Sleeping, AWakeThatDoesNotFitComesWithWhatToStop) {
+TEST_F(Sleeping, AWakeThatDoesNotFitComesWithPlansThatCanBeCarriedOut) {
   const auto id = deploy_asleep();
   const auto other = daemon->deploy_ready(R"("model": "/models/a.gguf", "name": "other", "cache_ram_mib": 16384)");
   engine(other).script.holds.anon = daemon->at(other).reserved();
@@ -277,7 +278,6 @@ TEST_F(Sleeping, AWakeThatDoesNotFitComesWithWhatToStop) {
   const auto answer = wake(id);
   ASSERT_EQ(answer.status, 409) << answer.body;
   const auto plans = json_of(answer).at("plans");
-  EXPECT_EQ(plans.at("plan_set"), "") << "to be done by hand: a set is for deploying";
   bool stops_other = false;
   for (const auto& plan : plans.at("plans").as_array()) {
     const auto plan_id = std::string{plan.at("id").as_string()};
@@ -286,6 +286,47 @@ TEST_F(Sleeping, AWakeThatDoesNotFitComesWithWhatToStop) {
     stops_other = stops_other || plan_id == "stop:" + std::to_string(other.value);
   }
   EXPECT_TRUE(stops_other);
+
+  const auto plan =
+      fmt::format("/api/v1/plans/{}/stop:{}/apply", plans.at("plan_set").as_string().c_str(), other.value);
+  const auto operation = member(daemon->request("POST", plan), "id");
+  const auto& operations = daemon->service->operations;
+  ASSERT_TRUE(daemon->loop->run_until([&] { return operations.find(operation)->state != "running"; }));
+  const auto& done = *operations.find(operation);
+  EXPECT_EQ(done.state, "succeeded");
+  EXPECT_EQ(done.steps.back().what, "wake " + daemon->at(id).name);
+  EXPECT_EQ(done.deployment, id);
+  EXPECT_EQ(daemon->at(id).state, State::ready);
+  EXPECT_EQ(daemon->at(other).state, State::stopped);
+}
+
+TEST_F(Sleeping, P11_APlanForAWakeThatIsCancelledLeavesItAsleepAndStartsTheOtherAgain) {
+  const auto id = deploy_asleep();
+  const auto other = daemon->deploy_ready(R"("model": "/models/a.gguf", "name": "other", "cache_ram_mib": 16384)");
+  engine(other).script.holds.anon = daemon->at(other).reserved();
+  world.host.held_by_others += daemon->budget().free_for_new - mib(512);
+  const auto set = std::string{json_of(wake(id)).at("plans").at("plan_set").as_string()};
+  const auto apply = fmt::format("/api/v1/plans/{}/stop:{}/apply", set, other.value);
+  const auto operation = member(daemon->request("POST", apply), "id");
+  const auto& operations = daemon->service->operations;
+  ASSERT_TRUE(daemon->loop->run_until([&] { return daemon->at(id).state == State::loading; }));
+  EXPECT_EQ(daemon->request("POST", "/api/v1/operations/" + operation + "/cancel").status, 202);
+  ASSERT_TRUE(daemon->loop->run_until([&] { return operations.find(operation)->state != "running"; }));
+  EXPECT_EQ(operations.find(operation)->state, "cancelled");
+  EXPECT_EQ(daemon->at(id).state, State::sleeping);
+  EXPECT_EQ(daemon->at(other).state, State::ready);
+}
+
+TEST_F(Sleeping, HowLongSleepAndWakeTakeIsMeasuredAndKept) {
+  const auto id = deploy_asleep();
+  ASSERT_EQ(wake(id).status, 202);
+  daemon->expect_state(id, State::ready);
+  const auto& estimates = daemon->service->estimates;
+  const auto fingerprint = daemon->at(id).fingerprint;
+  const auto level = 1;
+  EXPECT_EQ(estimates.measured_duration(fingerprint, planner::Action::sleep, level), 1s) << "half a second, rounded up";
+  EXPECT_EQ(estimates.measured_duration(fingerprint, planner::Action::wake, level), 3s) << "two parts of a second";
+  EXPECT_EQ(world.store.durations().size(), 3U) << "and its load";
 }
 
 TEST_F(Sleeping, OnlyOneThatSleepsIsWoken) {

@@ -99,6 +99,14 @@ void MemoryStore::put_sleep_record(const memory::SleepRecord& record) {
   sleep_records_.push_back(record);
 }
 
+void MemoryStore::put_duration(const planner::DurationRecord& record) {
+  write();
+  std::erase_if(durations_, [&](const auto& other) {
+    return other.fingerprint == record.fingerprint && other.action == record.action && other.level == record.level;
+  });
+  durations_.push_back(record);
+}
+
 // --- FakeEngineLogs
 
 namespace {
@@ -246,6 +254,18 @@ ports::Task<Result<container::Image>> FakeRuntime::provide_image(std::string ref
 bool FakeRuntime::is_as_specified(const ports::Instance& /*instance*/, const ports::InstanceSpec& /*spec*/,
                                   const container::Image& /*image*/) {
   return images.as_specified;
+}
+
+Bytes FakeRuntime::kept_by_driver() const {
+  Bytes sum;
+  for (const auto& [pid, engine] : engines_) {
+    for (const auto& [until, kept] : engine.script.driver_keeps) {
+      if (!engine.ended || clock_.steady() >= *engine.ended + until) continue;
+      sum += kept;
+      break;
+    }
+  }
+  return sum;
 }
 
 ports::Task<Result<ports::Instance>> FakeRuntime::start(ports::InstanceSpec spec) {
@@ -464,7 +484,7 @@ Result<host::Meminfo> FakeHostProbe::meminfo() {
   if (broken) return fail("meminfo_unusable", "/proc/meminfo has no MemAvailable", {}, "/proc/meminfo");
   host::Meminfo meminfo;
   meminfo.mem_total = mem_total;
-  meminfo.mem_available = mem_total - held_by_others - held_by_the_kernel - runtime_.held();
+  meminfo.mem_available = mem_total - held_by_others - held_by_the_kernel - runtime_.held() - runtime_.kept_by_driver();
   if (unlisted) {
     meminfo.mem_free = mem_total - *unlisted;
     for (auto* line : {&meminfo.active_anon, &meminfo.inactive_anon, &meminfo.active_file, &meminfo.inactive_file,

@@ -49,6 +49,8 @@ class MemoryStore final : public ports::Store {
   std::vector<memory::OomFloor> oom_floors() override { return floors_; }
   void put_sleep_record(const memory::SleepRecord& record) override;
   std::vector<memory::SleepRecord> sleep_records() override { return sleep_records_; }
+  void put_duration(const planner::DurationRecord& record) override;
+  std::vector<planner::DurationRecord> durations() override { return durations_; }
 
  private:
   void write() const;
@@ -59,6 +61,7 @@ class MemoryStore final : public ports::Store {
   std::vector<memory::CalibrationRecord> calibrations_;
   std::vector<memory::OomFloor> floors_;
   std::vector<memory::SleepRecord> sleep_records_;
+  std::vector<planner::DurationRecord> durations_;
   std::int64_t last_deployment_ = 0;
   std::int64_t last_event_ = 0;
   std::int64_t last_operation_ = 0;
@@ -95,7 +98,9 @@ struct EngineScript {
   ports::ExitStatus death{.exit_code = 1, .signal = {}, .evidence = {}};
   std::vector<std::string> log;
   std::chrono::milliseconds stop_takes{100};
-  bool survives_stop = false;                   ///< stuck in the kernel
+  bool survives_stop = false;  ///< stuck in the kernel
+  /// What MemAvailable lacks until so long after its end, though nobody has it any more; the latest entry last.
+  std::vector<std::pair<std::chrono::milliseconds, Bytes>> driver_keeps;
   std::chrono::milliseconds memory_lingers{0};  ///< between its end and the return of what it held
 
   // Of vLLM that may sleep:
@@ -150,6 +155,8 @@ class FakeRuntime final : public ports::ContainerRuntime {
   /// Ends it, as if by itself.
   void end(std::int64_t pid, ports::ExitStatus status);
   [[nodiscard]] Bytes held();
+  /// What has ended and the driver has not given back.
+  [[nodiscard]] Bytes kept_by_driver() const;
 
   ports::Task<Result<container::Image>> provide_image(std::string reference, ports::PullWatcher watcher) override;
   bool is_as_specified(const ports::Instance& instance, const ports::InstanceSpec& spec,

@@ -667,6 +667,9 @@ TEST(Plans, P0_TimesAreThoseMeasuredHereElseBySizeAndMarked) {
   input.deployments[0].sleep_levels[0].sleep_takes = std::chrono::seconds{4};
   EXPECT_EQ(find(plans_of(input, sized), "sleep:3").takes,
             (Duration{.value = std::chrono::seconds{29}, .measured = true}));
+  input.deployments[0].stop_takes = std::chrono::seconds{2};
+  EXPECT_EQ(find(plans_of(input, sized), "stop:3").takes,
+            (Duration{.value = std::chrono::seconds{27}, .measured = true}));
   EXPECT_EQ(describe({.value = std::chrono::seconds{29}, .measured = true}), "about 29 s (measured)");
   EXPECT_EQ(describe({.value = std::chrono::minutes{5}, .measured = false}), "about 5 min (by size)");
 }
