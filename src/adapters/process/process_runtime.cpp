@@ -419,7 +419,7 @@ void ProcessRuntime::signal_members(const ports::Instance& instance, int signal)
 }
 
 std::vector<std::int64_t> ProcessRuntime::pids(const ports::Instance& instance) {
-  if (instance.cgroup.empty()) return tree_members(instance);
+  if (instance.cgroup.empty()) return processes_.tree_members(instance);
   return instance.boot_id == boot_id() ? cgroups_.members(group_of(instance)) : std::vector<std::int64_t>{};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "adapters/process/cgroup.h"
+#include "adapters/process/process_table.h"
 #include "base/files.h"
 #include "base/ring.h"
 #include "ports/container_runtime.h"
@@ -75,6 +76,7 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   boost::asio::io_context& loop_;
   ProcessRuntimeOptions options_;
   MemoryCgroups cgroups_;
+  ProcessTable processes_;
   std::shared_ptr<Waits> waits_;
   bool leftovers_removed_ = false;
   Ring<Ended> ended_{64};  // a child's status can be fetched only once, and its group may be gone when it is asked for

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <dirent.h>
 #include <filesystem>
+#include <memory>
 #include <poll.h>
 #include <set>
 #include <sys/syscall.h>
@@ -16,21 +18,21 @@
 namespace dgxmm::process {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::size_t kCommandLimitBytes = 64 * 1024;
 
-fs::path proc(std::int64_t pid, std::string_view file) { return fmt::format("/proc/{}/{}", pid, file); }
+std::filesystem::path proc(std::int64_t pid, std::string_view file) { return fmt::format("/proc/{}/{}", pid, file); }
 
-std::vector<host::ProcessStat> all_processes() {
-  std::vector<host::ProcessStat> found;
-  std::error_code ended;
-  for (fs::directory_iterator entry{"/proc", ended}, end; !ended && entry != end; entry.increment(ended)) {
-    const std::string name = entry->path().filename().string();
+/// The processes that /proc shows, and the inodes of their folders. An inode of 1 stands for one that the kernel had no
+/// memory to make: it tells nothing, and becomes 0 here.
+std::unordered_map<std::int64_t, std::uint64_t> process_folders() {
+  std::unordered_map<std::int64_t, std::uint64_t> found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder{::opendir("/proc"), &::closedir};
+  while (const auto* entry = folder ? ::readdir(folder.get()) : nullptr) {
+    const std::string_view name{entry->d_name};
     std::int64_t pid = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (parsed.ec != std::errc{} || parsed.ptr != name.data() + name.size()) continue;
-    if (auto stat = read_stat(pid)) found.push_back(std::move(*stat));
+    found.emplace(pid, entry->d_ino > 1 ? entry->d_ino : 0);
   }
   return found;
 }
@@ -114,9 +116,40 @@ bool is_same_process(const ports::Instance& instance) {
   return stat->session == instance.pid || command_digest_of(instance.pid) == instance.command_digest;
 }
 
-std::vector<std::int64_t> tree_members(const ports::Instance& instance) {
+std::vector<host::ProcessStat> ProcessTable::look() {
+  const auto folders = process_folders();
+  const auto folder_of = [&folders](std::int64_t pid) {
+    const auto found = folders.find(pid);
+    return found == folders.end() ? std::uint64_t{0} : found->second;
+  };
+  std::unordered_map<std::int64_t, Known> known;
+  std::vector<host::ProcessStat> processes;
+  known.reserve(folders.size());
+  processes.reserve(folders.size());
+  for (const auto& [pid, folder] : folders) {
+    const auto before = known_.find(pid);
+    const bool same = before != known_.end() && folder != 0 && before->second.folder == folder &&
+                      before->second.parent_folder == folder_of(before->second.stat.parent_pid);
+    const auto session = same ? ::getsid(static_cast<pid_t>(pid)) : -1;
+    Known entry;
+    if (session >= 0) {
+      entry = std::move(before->second);
+      entry.stat.session = session;
+    } else if (auto stat = read_stat(pid)) {
+      entry = {.folder = folder, .parent_folder = folder_of(stat->parent_pid), .stat = std::move(*stat)};
+    } else {
+      continue;
+    }
+    processes.push_back(entry.stat);
+    known.emplace(pid, std::move(entry));
+  }
+  known_ = std::move(known);
+  return processes;
+}
+
+std::vector<std::int64_t> ProcessTable::tree_members(const ports::Instance& instance) {
   if (instance.boot_id != boot_id()) return {};
-  auto processes = all_processes();
+  auto processes = look();
   // A parent is older than its children: one pass in this order finds every descendant.
   std::ranges::sort(processes, {}, [](const auto& p) { return std::pair{p.start_time_ticks, p.pid}; });
   const auto first = std::ranges::find(processes, instance.pid, &host::ProcessStat::pid);
@@ -132,7 +165,9 @@ std::vector<std::int64_t> tree_members(const ports::Instance& instance) {
                                     : in_session && environment_names(process.pid, instance);
     if (!ours) continue;
     family.insert(process.pid);
-    if (!is_dead(process)) members.push_back(process.pid);
+    // Whether it still lives is asked now: the table does not know.
+    const auto now = read_stat(process.pid);
+    if (now && now->start_time_ticks == process.start_time_ticks && !is_dead(*now)) members.push_back(process.pid);
   }
   return members;
 }
@@ -149,11 +184,13 @@ std::optional<host::ProcessStat> first_process(std::span<const std::int64_t> pid
 
 std::vector<std::pair<std::string, host::ProcessStat>> marked_processes() {
   std::vector<std::pair<std::string, host::ProcessStat>> found;
-  for (auto& process : all_processes()) {
-    const auto environment = environment_of(process.pid);
+  for (const auto& [pid, folder] : process_folders()) {
+    auto process = read_stat(pid);
+    if (!process) continue;
+    const auto environment = environment_of(pid);
     const auto name = variable_of(environment, kNameVariable);
     const auto mark = variable_of(environment, kFirstProcessVariable);
-    if (name && mark == mark_of(process.pid, process.start_time_ticks)) found.emplace_back(*name, std::move(process));
+    if (name && mark == mark_of(pid, process->start_time_ticks)) found.emplace_back(*name, std::move(*process));
   }
   return found;
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,10 +32,28 @@ std::optional<std::string> command_digest_of(std::int64_t pid);
 /// that sets its title); then the process must still lead the session that the launcher made, which nothing can change.
 bool is_same_process(const ports::Instance& instance);
 
-/// The processes of an instance without a cgroup: its session, and the descendants of its first process. When the first
-/// process is gone, those of the session whose environment names the instance: the session's number alone could be
-/// somebody else's by then. A descendant that left the session and lost its parent is not found.
-std::vector<std::int64_t> tree_members(const ports::Instance& instance);
+/// The processes of this host, one look after another: of one that it has seen before, its parent and its start are not
+/// read again. Not for several threads at once.
+class ProcessTable {
+ public:
+  /// The processes of an instance without a cgroup: its session, and the descendants of its first process. When the
+  /// first process is gone, those of the session whose environment names the instance: the session's number alone could
+  /// be somebody else's by then. A descendant that left the session and lost its parent is not found.
+  std::vector<std::int64_t> tree_members(const ports::Instance& instance);
+
+ private:
+  /// The kernel makes a folder in /proc, with a number of its own, for each process that it shows, and throws it away
+  /// with the process (or when memory is short): while the number is the same, so is the process.
+  struct Known {
+    std::uint64_t folder = 0;
+    std::uint64_t parent_folder = 0;  ///< 0: it was not there. Only a parent that ends is exchanged for another
+    host::ProcessStat stat;           ///< but for the session, which is asked for, and the state, which is old
+  };
+
+  std::vector<host::ProcessStat> look();
+
+  std::unordered_map<std::int64_t, Known> known_;
+};
 
 /// The oldest of these that leads a session of its own, which is how the launcher starts every engine.
 std::optional<host::ProcessStat> first_process(std::span<const std::int64_t> pids);

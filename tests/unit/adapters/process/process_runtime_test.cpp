@@ -445,6 +445,58 @@ TEST_F(ProcessRuntimeTest, B6_WithoutACgroupTheTreeIsMeasuredAndSaysSo) {
   EXPECT_EQ(measured->kernel, std::nullopt);
 }
 
+// What the table remembers must tell the same as reading every process anew.
+TEST_F(ProcessRuntimeTest, B6_TheTreeIsFollowedWhileProcessesStartAndEnd) {
+  const auto instance = start(shell(
+      "sleep 1001 & echo \"one $!\"; setsid sleep 1002 & trap 'sleep 1003 & echo two' USR1; while :; do wait; done"));
+  ProcessTable table;
+  const auto look = [&] {
+    auto members = table.tree_members(instance);
+    std::ranges::sort(members);
+    return members;
+  };
+  const auto anew = [&] {
+    auto members = ProcessTable{}.tree_members(instance);
+    std::ranges::sort(members);
+    return members;
+  };
+  const auto own_sessions = [&] {
+    return std::ranges::count_if(anew(), [](auto pid) {
+      const auto stat = read_stat(pid);
+      return stat && stat->session == pid;
+    });
+  };
+  ASSERT_TRUE(becomes_true([&] { return look().size() == 3; }));
+  ASSERT_TRUE(becomes_true([&] { return own_sessions() == 2; })) << "the second child leads a session of its own";
+  EXPECT_EQ(look(), anew());
+
+  ::kill(static_cast<pid_t>(instance.pid), SIGUSR1);
+  ASSERT_TRUE(log_has("two"));
+  EXPECT_EQ(look().size(), 4U);
+  EXPECT_EQ(look(), anew());
+
+  const auto members = look();
+  const auto child = *std::ranges::find_if(members, [&](auto pid) {
+    const auto stat = read_stat(pid);
+    return pid != instance.pid && stat && stat->session == instance.pid;
+  });
+  ::kill(static_cast<pid_t>(child), SIGKILL);
+  EXPECT_TRUE(becomes_true([&] {
+    const auto left = look();
+    return std::ranges::find(left, child) == left.end();
+  }));
+  EXPECT_EQ(look(), anew());
+
+  // Its first process is gone: what left the session is nobody's any more, what stayed is found by its environment.
+  ::kill(static_cast<pid_t>(instance.pid), SIGKILL);
+  run(runtime_->wait(instance));
+  EXPECT_EQ(look(), anew());
+  EXPECT_EQ(look().size(), 1U);
+  for (const auto pid : members) {
+    if (pid != instance.pid && pid != child) ::kill(static_cast<pid_t>(pid), SIGKILL);
+  }
+}
+
 TEST_F(ProcessRuntimeTest, B7_TheGpuPartIsNotItsToKnow) {
   const auto instance = start(shell("exec sleep 1000"));
   EXPECT_EQ(measure(instance).value().gpu, std::nullopt);
