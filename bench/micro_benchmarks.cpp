@@ -211,7 +211,7 @@ planner::PlanInput crowded_host_with_catalog() {
                        .problem = {}});
   }
   input.config = LlamaCppConfig{.ctx_size = 131'072, .parallel = 64, .kv_unified = false};
-  for (const auto* entry : model::smaller_quantizations(catalog, "asked", gib(100))) {
+  for (const auto* entry : model::other_quantizations(catalog, {.path = "/asked.gguf", .base_model = "asked"})) {
     input.quantizations.push_back({.name = entry->name,
                                    .path = entry->path,
                                    .quantization = entry->quantization,

@@ -42,10 +42,7 @@ std::vector<dto::SizedModel> other_quantizations(ports::ModelFiles& files, const
                                                  const engine::DeployRequest& request, const dto::SizedModel& asked,
                                                  memory::Placement placement) {
   std::vector<dto::SizedModel> others;
-  if (asked.model->base_model.empty()) return others;
-  for (const auto& entry : files.scan(settings.searched_folders()).models) {
-    const bool same_model = entry.base_model == asked.model->base_model && entry.path != asked.model->path;
-    if (!same_model || !entry.problem.empty() || entry.format != asked.model->format) continue;
+  for (const auto& entry : files.quantizations_of(*asked.model, settings.searched_folders())) {
     auto other = size_up(files, settings, request, entry.path, placement);
     if (other && other->model->fingerprint != asked.model->fingerprint) others.push_back(std::move(*other));
   }

@@ -35,6 +35,9 @@ class ModelFiles {
   virtual std::vector<LinkedFile> linked_files(const std::string& folder) = 0;
   /// Every model below the folders. A file that has not changed since the last scan is not read again.
   virtual Catalog scan(const std::vector<SearchedFolder>& folders) = 0;
+  /// The same models in other quantizations (model::other_quantizations of a scan), found sooner than by a first scan.
+  virtual std::vector<CatalogEntry> quantizations_of(const model::ModelDescription& model,
+                                                     const std::vector<SearchedFolder>& folders) = 0;
 };
 
 }  // namespace dgxmm::ports

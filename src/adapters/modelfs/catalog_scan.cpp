@@ -17,7 +17,9 @@
 #include <set>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 namespace dgxmm::modelfs {
 namespace {
@@ -74,22 +76,22 @@ model::Digest stamp_of(const Candidate& candidate) {
   return hasher.digest();
 }
 
-Result<model::ModelDescription> describe(const Candidate& candidate, bool& companion) {
+Result<model::ModelDescription> describe(const Candidate& candidate, const model::StopAt& stop, bool& companion) {
   if (!candidate.set) return describe_safetensors_folder(candidate.path);
-  const auto reading = read_gguf_set(candidate.path, *candidate.set, model::DigestOf::nothing);
+  const auto reading = read_gguf_set(candidate.path, *candidate.set, model::DigestOf::nothing, stop);
   if (!reading) return fail(reading.error());
   companion = reading->companion();
   return model::describe_gguf(candidate.path.string(), candidate.set->stem, reading->parts);
 }
 
-ModelFacts read_facts(const Candidate& candidate) {
+ModelFacts read_facts(const Candidate& candidate, const model::StopAt& stop) {
   ModelFacts facts{.size = candidate.entry.size,
                    .architecture = {},
                    .quantization = {},
                    .base_model = {},
                    .group = {},
                    .problem = {}};
-  const auto description = describe(candidate, facts.companion);
+  const auto description = describe(candidate, stop, facts.companion);
   if (!description) {
     facts.problem = description.error().message;
     return facts;
@@ -103,8 +105,22 @@ ModelFacts read_facts(const Candidate& candidate) {
   return facts;
 }
 
+/// Stops at the first key that a quantization of this model would not have.
+model::StopAt unless_it_is(const model::ModelDescription& model) {
+  return [&model, length = model.architecture + ".embedding_length", context = model.architecture + ".context_length"](
+             std::string_view key, const model::GgufValue& value) {
+    const auto is = [&value](const auto& wanted) {
+      const auto* found = std::get_if<std::remove_cvref_t<decltype(wanted)>>(&value);
+      return found != nullptr && *found == wanted;
+    };
+    if (key == "general.architecture") return !is(model.architecture);
+    if (key == length) return !is(model.embedding_length);
+    return key == context && !is(model.training_context);
+  };
+}
+
 /// Reads the headers of all candidates that are not known.
-void read_all(std::vector<Candidate>& candidates) {
+void read_all(std::vector<Candidate>& candidates, const model::StopAt& stop = {}) {
   std::vector<Candidate*> unknown;
   for (auto& candidate : candidates) {
     if (!candidate.known) unknown.push_back(&candidate);
@@ -115,7 +131,7 @@ void read_all(std::vector<Candidate>& candidates) {
   const auto work = [&] {
     try {
       for (auto i = next++; i < unknown.size(); i = next++) {
-        unknown[i]->facts = read_facts(*unknown[i]);
+        unknown[i]->facts = read_facts(*unknown[i], stop);
         unknown[i]->changed_while_read = stamp_of(*unknown[i]) != unknown[i]->stamp;
       }
     } catch (...) {
@@ -164,6 +180,17 @@ class Walk {
       if (!candidate.changed_while_read) facts.emplace(candidate.stamp, candidate.facts);
     }
     memory.replace(std::move(facts));
+  }
+
+  /// Only what may be a quantization of this model.
+  void read_like(const model::ModelDescription& model) {
+    std::erase_if(candidates_, [&](const Candidate& candidate) {
+      if (candidate.entry.format != model.format) return true;
+      // The identity of a folder has its name; that of a GGUF file rather what the file says.
+      return !candidate.set && model::name_without_quantization(folder_name(candidate.path)) !=
+                                   model::words_of_identity(model.base_model);
+    });
+    read_all(candidates_, unless_it_is(model));
   }
 
   model::Catalog take() {
@@ -383,6 +410,18 @@ model::Catalog scan_folders(const std::vector<model::SearchedFolder>& folders, F
   // What reading headers took on several threads would stay with each of them.
   ::malloc_trim(0);
   return catalog;
+}
+
+std::vector<model::CatalogEntry> find_quantizations(const std::vector<model::SearchedFolder>& folders,
+                                                    const model::ModelDescription& model) {
+  std::vector<model::CatalogEntry> found;
+  if (model.base_model.empty()) return found;
+  Walk walk;
+  for (const auto& folder : folders) walk.root(folder);
+  walk.read_like(model);
+  const auto catalog = walk.take();
+  for (const auto* entry : model::other_quantizations(catalog.models, model)) found.push_back(*entry);
+  return found;
 }
 
 }  // namespace dgxmm::modelfs

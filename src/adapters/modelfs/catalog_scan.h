@@ -40,4 +40,9 @@ class FactsMemory {
 /// `memory` what is of use for the next scan.
 model::Catalog scan_folders(const std::vector<model::SearchedFolder>& folders, FactsMemory& memory);
 
+/// The other quantizations of a model below the folders, all that `scan_folders` would find. Of other models no more is
+/// read than tells that they are others: for most of them the first keys of a GGUF file, or the name of a folder.
+std::vector<model::CatalogEntry> find_quantizations(const std::vector<model::SearchedFolder>& folders,
+                                                    const model::ModelDescription& model);
+
 }  // namespace dgxmm::modelfs

@@ -84,11 +84,12 @@ Result<std::vector<std::byte>> read_start(const OpenFile& file, const std::files
 
 }  // namespace
 
-Result<model::GgufPart> read_gguf_file(const std::filesystem::path& path, model::DigestOf digest_of) {
+Result<model::GgufPart> read_gguf_file(const std::filesystem::path& path, model::DigestOf digest_of,
+                                       const model::StopAt& stop) {
   const auto file = open_file(path);
   if (!file) return fail(file.error());
   const auto read = [&](std::uint64_t offset, std::span<std::byte> into) { return read_at(*file, path, offset, into); };
-  auto header = model::parse_gguf(path.string(), file->size, read, digest_of);
+  auto header = model::parse_gguf(path.string(), file->size, read, digest_of, stop);
   if (!header) return fail(std::move(header.error()));
   return model::GgufPart{.path = path.string(), .size = file->size, .header = std::move(*header)};
 }

@@ -10,9 +10,10 @@
 namespace dgxmm::modelfs {
 
 /// Reads the header of a GGUF file and nothing of its tensors. Errors: `model_not_found`, `model_incomplete`,
-/// `bad_model_file`, `model_not_supported`.
+/// `bad_model_file`, `model_not_supported`, `not_wanted`.
 Result<model::GgufPart> read_gguf_file(const std::filesystem::path& path,
-                                       model::DigestOf digest_of = model::DigestOf::header);
+                                       model::DigestOf digest_of = model::DigestOf::header,
+                                       const model::StopAt& stop = {});
 
 /// The same for a safetensors file.
 Result<model::SafetensorsPart> read_safetensors_file(const std::filesystem::path& path);

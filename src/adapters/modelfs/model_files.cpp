@@ -90,6 +90,11 @@ ports::Catalog FileSystemModels::scan(const std::vector<ports::SearchedFolder>& 
   return scan_folders(folders, memory_);
 }
 
+std::vector<ports::CatalogEntry> FileSystemModels::quantizations_of(const model::ModelDescription& model,
+                                                                    const std::vector<ports::SearchedFolder>& folders) {
+  return find_quantizations(folders, model);
+}
+
 std::optional<std::string> folder_problem(const std::string& folder) {
   std::error_code error;
   const fs::directory_iterator opened{folder, error};

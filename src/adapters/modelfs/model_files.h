@@ -18,6 +18,8 @@ class FileSystemModels final : public ports::ModelFiles {
   std::vector<ports::LinkedFile> linked_files(const std::string& folder) override;
   /// Follows links to folders, each folder once; a model that several links lead to is listed once.
   ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override;
+  std::vector<ports::CatalogEntry> quantizations_of(const model::ModelDescription& model,
+                                                    const std::vector<ports::SearchedFolder>& folders) override;
 
  private:
   FactsMemory memory_;

@@ -152,14 +152,15 @@ GgufSet gguf_set_of(const fs::path& file) {
   return set;
 }
 
-Result<GgufReading> read_gguf_set(const fs::path& path, GgufSet set, model::DigestOf digest_of) {
+Result<GgufReading> read_gguf_set(const fs::path& path, GgufSet set, model::DigestOf digest_of,
+                                  const model::StopAt& stop) {
   if (std::ranges::any_of(set.files, is_there)) {
     if (auto error = incomplete(path, set.files); error && set.files.size() > 1) return fail(std::move(*error));
   }
   GgufReading reading;
   if (set.first) reading.parts.push_back(std::move(*set.first));
   for (auto i = reading.parts.size(); i < set.files.size(); ++i) {
-    auto part = read_gguf_file(set.files[i], digest_of);
+    auto part = read_gguf_file(set.files[i], digest_of, stop);
     if (!part) return fail(std::move(part.error()));
     reading.parts.push_back(std::move(*part));
   }

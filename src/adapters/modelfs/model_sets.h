@@ -32,7 +32,7 @@ struct GgufReading {
 /// Reads the headers. `path` stands for the set in messages. Errors: those of read_gguf_file; `model_incomplete` naming
 /// the parts that are not there.
 Result<GgufReading> read_gguf_set(const std::filesystem::path& path, GgufSet set,
-                                  model::DigestOf digest_of = model::DigestOf::header);
+                                  model::DigestOf digest_of = model::DigestOf::header, const model::StopAt& stop = {});
 
 /// Errors: those of read_gguf_set and of describe_gguf.
 Result<model::ModelDescription> describe_gguf_set(const std::filesystem::path& path, GgufSet set);

@@ -96,11 +96,9 @@ ports::Task<std::vector<Prepared>> Estimates::prepare_other_quantizations(Prepar
   if (asked.model->base_model.empty()) co_return others;
   const auto snapshot = co_await catalog_.latest();
   if (!snapshot) co_return others;
-  for (const auto& entry : (*snapshot)->found.models) {
-    const bool same_model = entry.base_model == asked.model->base_model && entry.path != asked.model->path;
-    if (!same_model || !entry.problem.empty() || entry.format != asked.model->format) continue;
+  for (const auto* entry : model::other_quantizations((*snapshot)->found.models, *asked.model)) {
     auto request = asked.request;
-    request.model = entry.path;
+    request.model = entry->path;
     auto prepared = co_await prepare(std::move(request), asked.where);
     // A name that is linked to the same weights is the same quantization.
     if (prepared && prepared->model->fingerprint != asked.model->fingerprint) others.push_back(std::move(*prepared));

@@ -173,12 +173,13 @@ Result<std::string> find_model(const Catalog& catalog, std::string_view name, st
       "`dgxmm models` lists them; a path works too", std::string{field});
 }
 
-std::vector<const CatalogEntry*> smaller_quantizations(std::span<const CatalogEntry> models,
-                                                       std::string_view base_model, Bytes size) {  // P4
+std::vector<const CatalogEntry*> other_quantizations(std::span<const CatalogEntry> models,
+                                                     const ModelDescription& model) {  // P4
   Found found;
-  if (base_model.empty()) return found;
+  if (model.base_model.empty()) return found;
   for (const auto& entry : models) {
-    if (entry.base_model == base_model && entry.problem.empty() && entry.size < size) found.push_back(&entry);
+    const bool same = entry.base_model == model.base_model && entry.format == model.format;
+    if (same && entry.problem.empty() && entry.path != model.path) found.push_back(&entry);
   }
   std::ranges::sort(found, [](const auto* a, const auto* b) {
     return std::tie(b->size, a->name, a->path) < std::tie(a->size, b->name, b->path);

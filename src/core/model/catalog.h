@@ -67,9 +67,9 @@ bool is_repository_name(std::string_view text);
 /// `model_ambiguous`, with `field` as their place.
 Result<std::string> find_model(const Catalog& catalog, std::string_view name, std::string_view field = "model");
 
-/// P4: the usable models with this base model that are smaller than `size`, the largest first; of equally large ones
-/// one. Nothing when the base model is not known.
-std::vector<const CatalogEntry*> smaller_quantizations(std::span<const CatalogEntry> models,
-                                                       std::string_view base_model, Bytes size);
+/// P4: the usable models that are `model` in another quantization and run with the same engine, the largest first; of
+/// equally large ones one. Nothing when the base model is not known.
+std::vector<const CatalogEntry*> other_quantizations(std::span<const CatalogEntry> models,
+                                                     const ModelDescription& model);
 
 }  // namespace dgxmm::model

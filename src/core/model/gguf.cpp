@@ -330,7 +330,7 @@ GgufValue read_array(Cursor& cursor, std::string_view key) {
   return array;
 }
 
-void read_values(Cursor& cursor, std::uint64_t count, GgufHeader& header) {
+void read_values(Cursor& cursor, std::uint64_t count, const StopAt& stop, GgufHeader& header) {
   for (std::uint64_t i = 0; i < count && cursor.ok(); ++i) {
     std::string key{cursor.text(kMaxKeyLength, "key")};
     if (cursor.ok() && key.empty()) cursor.malformed("an empty key");
@@ -340,6 +340,7 @@ void read_values(Cursor& cursor, std::uint64_t count, GgufHeader& header) {
     if (!cursor.ok()) return;
     const auto [entry, is_new] = header.values.try_emplace(std::move(key), std::move(value));
     if (!is_new) cursor.malformed(fmt::format("the key '{}' is there twice", printable(entry->first)));
+    if (stop && stop(entry->first, entry->second)) cursor.refuse("not_wanted", "is of another model", {});
   }
 }
 
@@ -498,7 +499,8 @@ const GgufArray* GgufHeader::array(std::string_view key) const {
   return found == values.end() ? nullptr : std::get_if<GgufArray>(&found->second);
 }
 
-Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read, DigestOf digest_of) {
+Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read, DigestOf digest_of,
+                              const StopAt& stop) {
   Cursor cursor{file, file_size, read, digest_of};
   GgufHeader header;
   header.version = read_version(cursor);
@@ -511,7 +513,7 @@ Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, co
       (key_count > cursor.left_in_file() / kSmallestKey || tensor_count > cursor.left_in_file() / kSmallestTensor)) {
     cursor.truncated();
   }
-  if (cursor.ok()) read_values(cursor, key_count, header);
+  if (cursor.ok()) read_values(cursor, key_count, stop, header);
   if (cursor.ok()) read_tensors(cursor, tensor_count, file_size, header);
   if (!cursor.ok()) return fail(cursor.error());
   header.digest = cursor.digest();

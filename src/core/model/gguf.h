@@ -68,11 +68,14 @@ struct GgufHeader {
 /// Whether the header's digest is computed: it takes half of the time, and only a fingerprint needs it.
 enum class DigestOf : std::uint8_t { header, nothing };
 
+/// Asked with each key and its value as they are read: true ends the reading, with the error `not_wanted`.
+using StopAt = std::function<bool(std::string_view key, const GgufValue& value)>;
+
 /// Reads the header of a file of `file_size` bytes, piece by piece and no further. `file` is used in messages only.
 /// Never allocates more than the bytes that it has read justify, whatever the counts in the file claim.
 /// Errors: `bad_model_file`, `model_incomplete` (the file ends before its tensors do), `model_not_supported` (a version
 /// or byte order that llama.cpp refuses here), and those of `read`.
 Result<GgufHeader> parse_gguf(std::string_view file, std::uint64_t file_size, const ReadAt& read,
-                              DigestOf digest_of = DigestOf::header);
+                              DigestOf digest_of = DigestOf::header, const StopAt& stop = {});
 
 }  // namespace dgxmm::model

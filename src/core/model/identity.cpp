@@ -171,4 +171,9 @@ std::string base_model_identity(const ModelDescription& model, std::string_view 
                      model.vocabulary, model.training_context, tensor_shapes, words);
 }
 
+std::string_view words_of_identity(std::string_view base_model) {
+  // They come last, and hold no colon: that ends a word.
+  return base_model.substr(base_model.rfind(':') + 1);
+}
+
 }  // namespace dgxmm::model

@@ -60,4 +60,7 @@ std::string_view quantization_in_name(std::string_view name);
 /// unknown.
 std::string base_model_identity(const ModelDescription& model, std::string_view name, std::uint64_t tensor_shapes);
 
+/// The words of the name in such an identity: what `name_without_quantization` made of it.
+std::string_view words_of_identity(std::string_view base_model);
+
 }  // namespace dgxmm::model

@@ -42,6 +42,10 @@ class OneModel final : public ports::ModelFiles {
     for (const auto& folder : folders) found.models.push_back({.name = "m", .path = folder.path + "/m.gguf"});
     return found;
   }
+  std::vector<ports::CatalogEntry> quantizations_of(const model::ModelDescription&,
+                                                    const std::vector<ports::SearchedFolder>&) override {
+    return {};
+  }
 };
 
 /// A model for vLLM.
@@ -57,6 +61,10 @@ class OneFolder final : public ports::ModelFiles {
   }
   std::vector<ports::LinkedFile> linked_files(const std::string& /*folder*/) override { return {}; }
   ports::Catalog scan(const std::vector<ports::SearchedFolder>&) override { return {}; }
+  std::vector<ports::CatalogEntry> quantizations_of(const model::ModelDescription&,
+                                                    const std::vector<ports::SearchedFolder>&) override {
+    return {};
+  }
 };
 
 class HostOf final : public ports::HostProbe {

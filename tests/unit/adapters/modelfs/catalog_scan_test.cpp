@@ -80,6 +80,37 @@ void write_gguf_repository(const fs::path& repository, const std::string& revisi
   testing::write_text(repository / "refs" / "main", revision);
 }
 
+// P4: what is read less is found all the same.
+TEST_F(CatalogScan, P4_TheOtherQuantizationsOfAModelAreThoseThatAScanFinds) {
+  fs::create_directories(root_ / "a");
+  fs::create_directories(root_ / "b");
+  testing::write_dense_gguf(root_ / "a/one.gguf", {.type = GgmlType::q8_0, .file_type = 7});
+  testing::write_dense_gguf(root_ / "b/two.gguf");
+  testing::write_dense_gguf(root_ / "b/three.gguf", {.type = GgmlType::f16, .file_type = 1});
+  testing::write_dense_gguf(root_ / "b/wider.gguf", {.n_embd = 512});
+  testing::write_dense_gguf(root_ / "b/longer.gguf", {.n_ctx = 8192});
+  testing::write_dense_gguf(root_ / "b/deeper.gguf", {.n_layer = 5});
+  testing::write_dense_gguf(root_ / "b/other.gguf", {.name = "Another"});
+  testing::write_text(root_ / "b/none.gguf", "no model");
+  write_gguf_repository(root_ / "models--org--Tiny-1B-GGUF", "abcdef");
+  testing::write_dense_hf(root_ / "base");
+  testing::write_dense_hf(root_ / "more/base-fp8", {.dtype = "float32"});
+  testing::write_dense_hf(root_ / "more/other");
+  const auto catalog = scan();
+  std::size_t found = 0;
+  for (const auto& entry : catalog.models) {
+    const auto model = models_.describe(entry.path);
+    if (!model) continue;
+    std::vector<std::string> expected, sooner;
+    for (const auto* other : model::other_quantizations(catalog.models, *model)) expected.push_back(other->path);
+    for (const auto& other : models_.quantizations_of(*model, {{root_.string()}})) sooner.push_back(other.path);
+    EXPECT_EQ(sooner, expected) << entry.path;
+    found += sooner.size();
+  }
+  EXPECT_EQ(found, 3U * 2 + 2 + 2) << "three files, two in the repository, two folders";
+  EXPECT_THAT(models_.quantizations_of({}, {{root_.string()}}), IsEmpty()) << "unknown is not equal to unknown";
+}
+
 TEST_F(CatalogScan, ARepositoryWithSeveralQuantizationsListsEachUnderItsOwnName) {
   write_gguf_repository(root_ / "models--org--Tiny-1B-GGUF", "abcdef");
   const auto catalog = scan();

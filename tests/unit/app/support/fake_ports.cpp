@@ -572,6 +572,14 @@ std::vector<ports::LinkedFile> FakeModelFiles::linked_files(const std::string& f
   return found == links.end() ? std::vector<ports::LinkedFile>{} : found->second;
 }
 
+std::vector<ports::CatalogEntry> FakeModelFiles::quantizations_of(const model::ModelDescription& model,
+                                                                  const std::vector<ports::SearchedFolder>& folders) {
+  std::vector<ports::CatalogEntry> found;
+  const auto scanned = scan(folders);
+  for (const auto* entry : model::other_quantizations(scanned.models, model)) found.push_back(*entry);
+  return found;
+}
+
 ports::Catalog FakeModelFiles::scan(const std::vector<ports::SearchedFolder>& folders) {
   static_cast<void>(folders);
   ++scans;

@@ -280,6 +280,8 @@ class FakeModelFiles final : public ports::ModelFiles {
   Result<model::Projector> describe_projector(const std::string& path) override;
   std::vector<ports::LinkedFile> linked_files(const std::string& folder) override;
   ports::Catalog scan(const std::vector<ports::SearchedFolder>& folders) override;
+  std::vector<ports::CatalogEntry> quantizations_of(const model::ModelDescription& model,
+                                                    const std::vector<ports::SearchedFolder>& folders) override;
 
   std::map<std::string, std::vector<ports::LinkedFile>> links;  ///< by folder
 };

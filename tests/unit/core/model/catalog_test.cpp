@@ -156,16 +156,19 @@ CatalogEntry sized(std::string base_model, Bytes size, std::string path, std::st
   return result;
 }
 
-TEST(SmallerQuantizations, P4_AreOfTheSameBaseModelUsableAndTheMildestFirst) {
-  const std::vector<CatalogEntry> models{sized("base", gib(4), "/q4"),      sized("base", gib(8), "/q8"),
-                                         sized("base", gib(16), "/f16"),    sized("other", gib(2), "/finetune"),
-                                         sized("", gib(1), "/unknown"),     sized("base", gib(3), "/bad", "incomplete"),
-                                         sized("base", gib(4), "/q4-again")};
+TEST(OtherQuantizations, P4_AreOfTheSameBaseModelUsableAndTheMildestFirst) {
+  std::vector<CatalogEntry> models{sized("base", gib(4), "/q4"),      sized("base", gib(8), "/q8"),
+                                   sized("base", gib(16), "/f16"),    sized("other", gib(2), "/finetune"),
+                                   sized("", gib(1), "/unknown"),     sized("base", gib(3), "/bad", "incomplete"),
+                                   sized("base", gib(4), "/q4-again")};
+  models.push_back(sized("base", gib(5), "/folder"));
+  models.back().format = Format::safetensors;
+  ModelDescription asked{.path = "/f16", .base_model = "base"};
   std::vector<std::string> paths;
-  for (const auto* each : smaller_quantizations(models, "base", gib(16))) paths.push_back(each->path);
+  for (const auto* each : other_quantizations(models, asked)) paths.push_back(each->path);
   EXPECT_THAT(paths, ElementsAre("/q8", "/q4"));
-  EXPECT_THAT(smaller_quantizations(models, "base", gib(4)), IsEmpty());
-  EXPECT_THAT(smaller_quantizations(models, "", gib(100)), IsEmpty()) << "unknown is not equal to unknown";
+  asked.base_model = "";
+  EXPECT_THAT(other_quantizations(models, asked), IsEmpty()) << "unknown is not equal to unknown";
 }
 
 TEST(Group, HoldsTheQuantizationsOfAModelInEveryFormat) {
