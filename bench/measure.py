@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import dataclasses
 import datetime
+import http.client
 import json
 import os
 import pathlib
@@ -192,6 +193,27 @@ def idle_figures(daemon, seconds):
                  f"{used * 1000:.0f} ms in {took:.0f} s")
 
 
+def decision_figure(daemon, model, runs):
+    """From the request to the refusal with all its plans: what waits for nothing but the decision."""
+    host, port = daemon.environment["DGXMM_LISTEN"].rsplit(":", 1)
+    body = json.dumps({"model": str(model), "cache_ram_mib": 1024 * 1024})  # 1 TiB does not fit
+    samples = []
+    for _ in range(runs + 5):
+        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection.connect()
+        began = time.perf_counter_ns()
+        connection.request("POST", "/api/v1/deployments", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        samples.append((time.perf_counter_ns() - began) / 1e6)
+        connection.close()
+        if answer.status != 409:
+            sys.exit(f"measure.py: a deploy that cannot fit was answered with {answer.status}")
+    samples = samples[5:]
+    return Figure("decision on a deploy that does not fit, with its plans, over HTTP", 5, "ms",
+                  statistics.median(samples), spread(samples, "ms"))
+
+
 def daemon_figures(program, environment, folder, model, options):
     settings = {"DGXMM_SAFETY_MARGIN_GIB": "0.5", "DGXMM_OS_RESERVE_GIB": "0.5", "DGXMM_CALIBRATION_DELAY_S": "1",
                 "DGXMM_LLAMA_SERVER": os.environ["DGXMM_LLAMA_SERVER"]}
@@ -201,6 +223,7 @@ def daemon_figures(program, environment, folder, model, options):
             yield from idle_figures(daemon, options.idle_seconds)
             yield fit_figure("`fit`, 49k vocabulary, through the daemon", 10, program, model, daemon.environment,
                              options.runs)
+            yield decision_figure(daemon, model, options.runs)
     finally:
         daemon.end()
 
@@ -208,14 +231,27 @@ def daemon_figures(program, environment, folder, model, options):
 # --- the report -------------------------------------------------------------------------------------------------------
 
 
-def micro_rows(folder):
+def micro_medians(folder):
+    """By the benchmark's name: its aggregates."""
     command = [folder / "bench" / "micro_benchmarks", "--benchmark_format=json", "--benchmark_repetitions=5"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     by_name = {}
     for entry in json.loads(done.stdout)["benchmarks"]:
         if entry.get("run_type") == "aggregate":
             by_name.setdefault(entry["run_name"], {})[entry["aggregate_name"]] = entry
-    for name, aggregates in by_name.items():
+    return by_name
+
+
+def plans_figure(medians):
+    """What the planner takes for a crowded host, of the benchmark of that name."""
+    entry = medians["make_plans/50_deployments_200_models"]["median"]
+    milliseconds = entry["cpu_time"] * {"ns": 1e-6, "us": 1e-3, "ms": 1}[entry["time_unit"]]
+    return Figure("all plans for one request, 50 deployments, 200 models", 10, "ms", milliseconds,
+                  "processor time, median of 5 repetitions")
+
+
+def micro_rows(medians):
+    for name, aggregates in medians.items():
         median = aggregates["median"]
         rate = f"{median['bytes_per_second'] / 1e9:.2g} GB/s" if "bytes_per_second" in median else ""
         yield f"| {name} | {digits(median['cpu_time'])} {median['time_unit']} | {rate} |"
@@ -281,7 +317,9 @@ def main():
         figures.extend(refresh_figures(folder, processes=300, refreshes=1000))
         figures.extend(scan_figures(folder, temporary, models=2000, runs=10))
         figures.extend(daemon_figures(program, environment, temporary, model, options))
-    text = report(figures, list(micro_rows(folder)), folder, load)
+    medians = micro_medians(folder)
+    figures.append(plans_figure(medians))
+    text = report(figures, list(micro_rows(medians)), folder, load)
     options.output.write_text(text)
     print(text)
     sys.exit(0 if all(figure.ok for figure in figures) else 1)

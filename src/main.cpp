@@ -15,6 +15,7 @@
 #include "adapters/process/log_file.h"
 #include "adapters/process/process_runtime.h"
 #include "adapters/settings/settings_file.h"
+#include "adapters/store/dying_store.h"
 #include "adapters/store/sqlite_store.h"
 #include "adapters/system/process_environment.h"
 #include "adapters/system/tcp_ports.h"
@@ -113,6 +114,12 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   }
   const auto store = store::SqliteStore::open(settings.state_dir);
   if (!store) return report(store.error());
+  ports::Store* used_store = store->get();
+  std::unique_ptr<store::DyingStore> dying_store;
+  if (const auto write = store::write_to_die_at()) {
+    dying_store = std::make_unique<store::DyingStore>(**store, *write);
+    used_store = dying_store.get();
+  }
   std::error_code error;
   std::filesystem::create_directories(settings.state_dir + "/logs", error);
   if (error)
@@ -148,7 +155,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
                             .container_names = container_names,
                             .model_files = models,
                             .folder_watch = folder_watch,
-                            .store = **store,
+                            .store = *used_store,
                             .world = {.runtime = runtime,
                                       .http = http,
                                       .logs = logs,

@@ -140,6 +140,79 @@ TEST_F(Vllm, AWakeThatDoesNotFitIsRefusedWithAPlanThatMakesItFit) {
   EXPECT_EQ(complete("one").status, 200);
 }
 
+/// A host with memory for one of two; what the first really holds asleep is known from its first sleep.
+class VllmSleepPlans : public Vllm {
+ protected:
+  VllmSleepPlans() {
+    start_daemon();
+    const auto fit = daemon_->run(words("fit", "one", {"--sleep-mode", "--json"}));
+    const auto needed = number(boost::json::parse(fit.out), "total_bytes");
+    daemon_ =
+        std::make_unique<Daemon>(Daemon::Options{.room_bytes = needed * 3 / 2,
+                                                 .flags = {"--vllm", DGXMM_VLLM_DOUBLE, "--vllm-runtime-fixed-gib", "5",
+                                                           "--start-floor-gib", "0.25", "--min-headroom-gib", "0"}});
+    deploy_ready("one");
+  }
+  void learn() const {
+    for (const auto* command : {"sleep", "wake"}) {
+      const auto done = daemon_->run({command, "one"});
+      if (done.exit_code != 0) throw std::runtime_error(done.all());
+    }
+    ASSERT_TRUE(eventually([&] { return at(daemon_->deployment("one"), "busy") == boost::json::value(false); }));
+  }
+  [[nodiscard]] e2e::Run deploy_two(const Words& options) const {
+    auto all = words("deploy", "two", {"--name", "two"});
+    all.insert(all.end(), options.begin(), options.end());
+    return daemon_->run(all);
+  }
+};
+
+TEST_F(VllmSleepPlans, P5_WhatItReallyFreedAsleepIsLearnedAndMakesAPlanThatIsCarriedOut) {
+  const auto unknown = deploy_two({});
+  EXPECT_EQ(unknown.exit_code, 3) << unknown.all();
+  EXPECT_THAT(unknown.out, Not(HasSubstr("sleep:1   yes"))) << "the formula takes what it keeps for more";
+  learn();
+
+  const auto deployed = deploy_two({"--yes"});
+  ASSERT_EQ(deployed.exit_code, 0) << deployed.all();
+  EXPECT_THAT(deployed.err, HasSubstr("put one to sleep (level 1): done"));
+  EXPECT_THAT(deployed.err, HasSubstr("start two: done"));
+  EXPECT_EQ(daemon_->state_of("one"), "sleeping");
+  EXPECT_EQ(complete("two").status, 200);
+
+  // And the way back: a plan for the wake.
+  const auto woken = daemon_->run({"wake", "one", "--yes"});
+  EXPECT_EQ(woken.exit_code, 0) << woken.all();
+  EXPECT_EQ(daemon_->state_of("two"), "stopped");
+  EXPECT_EQ(complete("one").status, 200);
+}
+
+TEST_F(VllmSleepPlans, P11_WhenTheNewOneDiesWhileLoadingTheSleeperIsWokenAgain) {
+  learn();
+  behave("two", R"("start": "dies")");
+  const auto deployed = deploy_two({"--yes"});
+  EXPECT_EQ(deployed.exit_code, 1) << deployed.all();
+  EXPECT_THAT(deployed.err, HasSubstr("put one to sleep (level 1): undone (awake again)"));
+  EXPECT_EQ(text(daemon_->document("/operations").at(0), "state"), "failed");
+  EXPECT_EQ(daemon_->state_of("one"), "ready");
+  EXPECT_EQ(complete("one").status, 200);
+}
+
+TEST_F(VllmSleepPlans, P11_OneThatBecameBusyIsNotPutToSleep) {
+  learn();
+  const auto refused = deploy_two({});
+  ASSERT_THAT(refused.out, HasSubstr("sleep:1"));
+  behave("one", R"("hold": true)");
+  auto answer = std::async(std::launch::async, [&] { return complete("one"); });
+  ASSERT_TRUE(eventually([&] { return at(daemon_->deployment("one"), "busy") == boost::json::value(true); }));
+  const auto applied = daemon_->run({"apply", "sleep:1"});
+  EXPECT_EQ(applied.exit_code, 1) << applied.all();
+  EXPECT_THAT(applied.err, HasSubstr("one has 1 request in flight by now"));
+  EXPECT_EQ(daemon_->state_of("one"), "ready");
+  behave("one", R"("hold": false)");
+  EXPECT_EQ(answer.get().status, 200);
+}
+
 TEST_F(Vllm, KilledWhileOneSleepsTheNextDaemonFindsItAsleep) {
   start_daemon();
   deploy_ready("one");

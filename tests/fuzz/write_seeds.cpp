@@ -1,5 +1,6 @@
 // Writes the seed corpora: `fuzz_seeds DIR` makes DIR/fuzz_gguf/dense and so on.
 #include "fuzz/model_seeds.h"
+#include "fuzz/scenario_seeds.h"
 
 #include <cstdio>
 #include <exception>
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
     write(folder / "fuzz_gguf", dgxmm::testing::gguf_seeds());
     write(folder / "fuzz_safetensors", dgxmm::testing::safetensors_seeds());
     write(folder / "fuzz_hf_config", dgxmm::testing::hf_config_seeds());
+    write(folder / "fuzz_scenario", dgxmm::testing::scenario_seeds());
   } catch (const std::exception& error) {
     return std::fprintf(stderr, "%s\n", error.what()), 1;
   }

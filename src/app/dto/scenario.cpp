@@ -1,6 +1,7 @@
 #include "app/dto/scenario.h"
 
 #include "app/dto/dto_json.h"
+#include "core/model/gguf_hyper_parameters.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -113,7 +115,7 @@ struct ScenarioDeployment {
   std::optional<std::int64_t> priority;
   bool pinned = false;
   std::optional<bool> busy;
-  std::optional<std::int64_t> requests, idle_s, load_s;
+  std::optional<std::int64_t> requests, idle_s, load_s, stop_s;
   std::optional<Bytes> weights_bytes;
   std::vector<ScenarioSleepLevel> sleep_levels;
 };
@@ -127,6 +129,18 @@ struct ScenarioModel {
   std::optional<std::string> path;
   std::optional<model::ModelDescription> description;
   std::vector<ScenarioLayers> layers, nextn_layers;
+};
+
+struct ScenarioProjector {
+  std::string path;
+  Bytes file_bytes, tensors_bytes;
+  std::string fingerprint;
+};
+
+struct ScenarioDuration {
+  std::string fingerprint, action;
+  std::optional<std::int64_t> level;
+  std::int64_t took_s = 0;
 };
 
 struct ScenarioRecord {
@@ -145,8 +159,10 @@ struct ScenarioDocument {
   ScenarioHost host;
   std::vector<ScenarioDeployment> deployments;
   std::vector<ScenarioModel> models;
+  std::vector<ScenarioProjector> projectors;
   std::vector<ScenarioRecord> records;
   std::vector<ScenarioFloor> oom_floors;
+  std::vector<ScenarioDuration> durations;
   std::optional<engine::DeployRequest> request;
 };
 
@@ -158,14 +174,30 @@ BOOST_DESCRIBE_STRUCT(ScenarioMeasured, (), (anon_bytes, kernel_bytes, shmem_byt
 BOOST_DESCRIBE_STRUCT(ScenarioSleepLevel, (), (level, size_asleep_bytes, learned, wake_peak_bytes, sleep_s, wake_s))
 BOOST_DESCRIBE_STRUCT(ScenarioDeployment, (),
                       (id, name, state, reserved_bytes, measured, holds_memory, engine, priority, pinned, busy,
-                       requests, idle_s, load_s, weights_bytes, sleep_levels))
+                       requests, idle_s, load_s, stop_s, weights_bytes, sleep_levels))
 BOOST_DESCRIBE_STRUCT(ScenarioLayers, (), (times, layer))
 BOOST_DESCRIBE_STRUCT(ScenarioModel, (), (path, description, layers, nextn_layers))
+BOOST_DESCRIBE_STRUCT(ScenarioProjector, (), (path, file_bytes, tensors_bytes, fingerprint))
+BOOST_DESCRIBE_STRUCT(ScenarioDuration, (), (fingerprint, action, level, took_s))
 BOOST_DESCRIBE_STRUCT(ScenarioRecord, (), (fingerprint, configuration, measured_bytes, formula_bytes))
 BOOST_DESCRIBE_STRUCT(ScenarioFloor, (), (fingerprint, configuration, killed_bytes, kills))
-BOOST_DESCRIBE_STRUCT(ScenarioDocument, (), (scenario, host, deployments, models, records, oom_floors, request))
+BOOST_DESCRIBE_STRUCT(ScenarioDocument, (),
+                      (scenario, host, deployments, models, projectors, records, oom_floors, durations, request))
 
 // ---- Reading
+
+/// The most that a number of a model may be, as in a GGUF file; larger ones are signs of damage, and their products
+/// could not be counted. Sizes in bytes are bounded like everywhere.
+std::int64_t most_of_model(std::string_view path) {
+  const auto name = path.substr(path.rfind('.') + 1);
+  if (path.find(".files") != std::string_view::npos || path.find(".weights") != std::string_view::npos) return kLargest;
+  if (name.starts_with("n_head") || name == "groups") return model::kMaxGgufHeads;
+  if (name == "count" || name == "used_count") return model::kMaxGgufExperts;
+  if (name == "training_context" || name == "window") return model::kMostContext;
+  if (name == "vocabulary") return model::kMaxGgufVocabulary;
+  if (name.ends_with("elements")) return std::int64_t{1} << 31;
+  return model::kMaxGgufLength * 16;
+}
 
 /// Every number that a scenario has is an amount; only a priority may be below 0.
 Result<void> check_numbers(const json::bj::value& value, const std::string& path) {
@@ -182,7 +214,7 @@ Result<void> check_numbers(const json::bj::value& value, const std::string& path
   } else if (const auto* number = value.if_int64()) {
     const bool is_priority = path.ends_with("priority");
     const auto least = is_priority ? -kMostPriority : 0;
-    const auto most = is_priority ? kMostPriority : kLargest;
+    const auto most = is_priority ? kMostPriority : path.starts_with("models[") ? most_of_model(path) : kLargest;
     if (*number < least || *number > most) {
       return fail("bad_field", fmt::format("{}: must be {} to {}", path, least, most), {}, path);
     }
@@ -212,7 +244,8 @@ Result<planner::Candidate> read(const ScenarioDeployment& given, const std::stri
                                .requests = given.requests,
                                .weights = given.weights_bytes.value_or(Bytes{}),
                                .engine = *kind,
-                               .load_takes = seconds_of(given.load_s)};
+                               .load_takes = seconds_of(given.load_s),
+                               .stop_takes = seconds_of(given.stop_s)};
   if (const auto& measured = given.measured) {
     candidate.memory.measured = memory::Measured{.anon = measured->anon_bytes,
                                                  .kernel = measured->kernel_bytes,
@@ -288,6 +321,7 @@ Result<planner::Scenario> read(ScenarioDocument given, const DescribeModel& desc
   }
   if (given.deployments.size() > kMostDeployments) return bad_scenario("deployments: too many", "deployments");
   if (given.models.size() > kMostModels) return bad_scenario("models: too many", "models");
+  if (given.projectors.size() > kMostModels) return bad_scenario("projectors: too many", "projectors");
 
   planner::Scenario scenario;
   read_host(given.host, scenario);
@@ -320,6 +354,25 @@ Result<planner::Scenario> read(ScenarioDocument given, const DescribeModel& desc
                                .evidence = {},
                                .recorded_at = {}});
   }
+  for (auto& projector : given.projectors) {
+    scenario.projectors.push_back({.path = std::move(projector.path),
+                                   .file = projector.file_bytes,
+                                   .tensors = projector.tensors_bytes,
+                                   .fingerprint = {.digest = std::move(projector.fingerprint)}});
+  }
+  for (std::size_t i = 0; i < given.durations.size(); ++i) {
+    auto& duration = given.durations[i];
+    const auto action = planner::parse_action(duration.action);
+    const auto where = fmt::format("durations[{}].action", i);
+    if (!action) return fail("bad_field", where + ": expected load, stop, sleep or wake", {}, where);
+    const auto level = duration.level.value_or(0);
+    if (level > 2) return fail("bad_field", fmt::format("durations[{}].level: expected 1 or 2", i), {}, where);
+    scenario.durations.push_back({.fingerprint = std::move(duration.fingerprint),
+                                  .action = *action,
+                                  .level = static_cast<int>(level),
+                                  .took = seconds_of(duration.took_s).value_or(std::chrono::seconds{}),
+                                  .recorded_at = {}});
+  }
   scenario.request = std::move(given.request);
   return scenario;
 }
@@ -345,6 +398,7 @@ ScenarioDeployment write(const planner::Candidate& candidate) {
                             .requests = candidate.requests,
                             .idle_s = count_of(candidate.idle_since),
                             .load_s = count_of(candidate.load_takes),
+                            .stop_s = count_of(candidate.stop_takes),
                             .weights_bytes = candidate.weights,
                             .sleep_levels = {}};
   if (const auto& measured = memory.measured) {
@@ -427,6 +481,17 @@ std::string write_scenario(const planner::Scenario& scenario) {
   }
   for (const auto& floor : scenario.floors) {
     document.oom_floors.push_back({floor.fingerprint, floor.configuration_key, floor.killed_size, floor.kills});
+  }
+  for (const auto& projector : scenario.projectors) {
+    document.projectors.push_back({projector.path, projector.file, projector.tensors, projector.fingerprint.digest});
+  }
+  for (const auto& duration : scenario.durations) {
+    ScenarioDuration written{.fingerprint = duration.fingerprint,
+                             .action = std::string{planner::name_of(duration.action)},
+                             .level = {},
+                             .took_s = duration.took.count()};
+    if (duration.level > 0) written.level = duration.level;
+    document.durations.push_back(std::move(written));
   }
   auto value = json::to_value(document);
   leave_out_unknown(value);

@@ -448,14 +448,15 @@ ports::Task<Result<planner::Scenario>> Admission::describe_host(std::optional<en
     auto asked = co_await estimates_.prepare(std::move(*request));
     if (!asked) co_return fail(asked.error());
     prepared = std::move(*asked);
-    if (prepared.companions.projector) {
-      co_return fail("not_supported", "mmproj: a scenario does not describe projectors", "leave it out", "mmproj");
-    }
     prepared.quantizations = co_await estimates_.prepare_other_quantizations(prepared);
     scenario.request = prepared.request;
     scenario.models.push_back(*prepared.model);
     for (const auto& other : prepared.quantizations) scenario.models.push_back(*other.model);
     if (const auto& draft = prepared.companions.draft) scenario.models.push_back(*draft);
+    if (const auto& projector = prepared.companions.projector) {
+      scenario.projectors.push_back(*projector);
+      scenario.request->mmproj = projector->path;
+    }
   }
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) co_return fail(*snapshot->problem);
@@ -470,6 +471,8 @@ ports::Task<Result<planner::Scenario>> Admission::describe_host(std::optional<en
                        [&](const auto& record) { return fingerprints.contains(record.fingerprint); });
   std::ranges::copy_if(estimates_.floors(), std::back_inserter(scenario.floors),
                        [&](const auto& floor) { return fingerprints.contains(floor.fingerprint); });
+  std::ranges::copy_if(estimates_.durations(), std::back_inserter(scenario.durations),
+                       [&](const auto& record) { return fingerprints.contains(record.fingerprint); });
   co_return scenario;
 }
 

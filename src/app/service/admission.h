@@ -74,7 +74,7 @@ class Admission {
   /// The host and its deployments on the newest snapshot, as the planner sees them.
   planner::PlanInput situation_of(const Prepared& prepared);
   /// This host, described: with what was learned of its models. Without a request: its memory and deployments. Errors:
-  /// those of `Estimates::prepare` and of reading the host; `not_supported` for a projector.
+  /// those of `Estimates::prepare` and of reading the host.
   ports::Task<Result<planner::Scenario>> describe_host(std::optional<engine::DeployRequest> request);
   /// The plans for a request on the newest snapshot.
   Result<planner::Plans> plans_for(const Wanted& wanted);

@@ -81,6 +81,7 @@ class Estimates {
   void retry_unsaved();
   [[nodiscard]] const std::vector<memory::CalibrationRecord>& records() const { return records_; }
   [[nodiscard]] const std::vector<memory::OomFloor>& floors() const { return floors_; }
+  [[nodiscard]] const std::vector<planner::DurationRecord>& durations() const { return durations_; }
   [[nodiscard]] const settings::Settings& settings() const { return settings_; }
   [[nodiscard]] memory::Placement placement() const { return placement_; }
 

@@ -6,6 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 namespace dgxmm::planner {
@@ -32,6 +36,11 @@ Estimator estimator_of(const Scenario& scenario, const model::ModelDescription& 
   };
 }
 
+std::optional<std::chrono::seconds> load_time_of(const Scenario& scenario, const model::ModelDescription& model,
+                                                 const model::Companions& companions) {
+  return measured(scenario.durations, model::fingerprint_of(model, companions).digest, Action::load);
+}
+
 bool is_other_quantization(const model::ModelDescription& model, const model::ModelDescription& asked) {
   return &model != &asked && !asked.base_model.empty() && model.base_model == asked.base_model &&
          model.format == asked.format && model.fingerprint != asked.fingerprint;
@@ -42,10 +51,16 @@ bool is_other_quantization(const model::ModelDescription& model, const model::Mo
 Result<Plans> plans_of(const Scenario& scenario, const engine::DeployRequest& request) {
   const auto asked = find_model(scenario, request.model, "model");
   if (!asked) return fail(asked.error());
-  if (request.mmproj && *request.mmproj != "none") {
-    return fail("not_supported", "mmproj: a scenario does not describe projectors", "leave it out", "mmproj");
-  }
   model::Companions companions;
+  if (request.mmproj && *request.mmproj != "none") {
+    const auto projector = std::ranges::find(scenario.projectors, *request.mmproj, &model::Projector::path);
+    if (projector == scenario.projectors.end()) {
+      return fail("model_not_found",
+                  fmt::format("mmproj: the scenario has no projector '{}'", printable(*request.mmproj)),
+                  "its `projectors` lists those that it has", "mmproj");
+    }
+    companions.projector = *projector;
+  }
   if (request.draft_model && !request.draft_model->empty()) {
     const auto draft = find_model(scenario, *request.draft_model, "draft_model");
     if (!draft) return fail(draft.error());
@@ -58,6 +73,7 @@ Result<Plans> plans_of(const Scenario& scenario, const engine::DeployRequest& re
   input.config = std::move(*config);
   input.priority = request.priority.value_or(0);
   input.quantization = (*asked)->quantization;
+  input.load_takes = load_time_of(scenario, **asked, companions);
   for (const auto& model : scenario.models) {
     if (!is_other_quantization(model, **asked)) continue;
     auto other = engine::resolve(request, model, scenario.defaults);
@@ -67,12 +83,14 @@ Result<Plans> plans_of(const Scenario& scenario, const engine::DeployRequest& re
                                    .quantization = model.quantization,
                                    .file_bytes = model.weights.files,
                                    .config = std::move(*other),
-                                   .estimator = estimator_of(scenario, model, companions)});
+                                   .estimator = estimator_of(scenario, model, companions),
+                                   .load_takes = load_time_of(scenario, model, companions)});
   }
   return make_plans(input, estimator_of(scenario, **asked, companions));
 }
 
 Scenario masked(Scenario scenario) {
+  const auto masked_name_of = [](std::ptrdiff_t place) { return fmt::format("projector-{}", place + 1); };
   const auto name_of = [&](const std::string& named) {
     const auto found = find_model(scenario, named, "model");
     return found ? (*found)->name : std::string{};
@@ -80,6 +98,12 @@ Scenario masked(Scenario scenario) {
   if (auto& request = scenario.request) {
     request->model = name_of(request->model);
     if (request->draft_model) request->draft_model = name_of(*request->draft_model);
+    const auto projector = std::ranges::find(scenario.projectors, request->mmproj, &model::Projector::path);
+    if (projector != scenario.projectors.end()) {
+      request->mmproj = masked_name_of(projector - scenario.projectors.begin());
+    } else if (request->mmproj != "none") {
+      request->mmproj.reset();
+    }
     request->name.reset();
     request->served_name.reset();
     request->port.reset();
@@ -87,6 +111,9 @@ Scenario masked(Scenario scenario) {
   }
   for (auto& candidate : scenario.host.deployments) {
     candidate.name = fmt::format("deployment-{}", candidate.memory.id.value);
+  }
+  for (std::ptrdiff_t i = 0; i < std::ssize(scenario.projectors); ++i) {
+    scenario.projectors[static_cast<std::size_t>(i)].path = masked_name_of(i);
   }
   for (auto& model : scenario.models) {
     model.path.clear();

@@ -110,7 +110,7 @@ Run run_dgxmm(const Words& arguments) {
   return run_program(command, {{"HOME", home.path().string()}});
 }
 
-Daemon::Daemon(const Options& options) {
+Daemon::Daemon(const Options& options) : variables_(options.variables) {
   auto llama_server = environment().llama_server;
   if (options.gated_engines) {
     std::ofstream{gate()} << "\n";
@@ -145,7 +145,8 @@ Daemon::~Daemon() {
 }
 
 void Daemon::start() {
-  const Variables variables{{"HOME", state_dir().string()}, {kMark, state_dir().string()}};
+  Variables variables{{"HOME", state_dir().string()}, {kMark, state_dir().string()}};
+  variables.insert(variables.end(), variables_.begin(), variables_.end());
   process_ = std::make_unique<Subprocess>(command_, variables);
   std::optional<std::uint16_t> port;
   eventually([&] {
@@ -171,6 +172,8 @@ int Daemon::end() {
 }
 
 void Daemon::open_gate() const { fs::remove(gate()); }
+
+void Daemon::close_gate() const { std::ofstream{gate()} << "\n"; }
 
 Words Daemon::client_command(const Words& arguments) const {
   Words command{environment().dgxmm.string(), "--address", fmt::format("127.0.0.1:{}", port_)};
@@ -221,11 +224,12 @@ std::vector<pid_t> Daemon::engines() const {
   return pids;
 }
 
-MemoryForOne::MemoryForOne() {
+MemoryForOne::MemoryForOne(Daemon::Options options) {
   // The more, the less it matters what other programs take and give back meanwhile.
   first.resize_to(std::min(mem_available_bytes() / 2, 12 * kGib));
   first_bytes = first.estimate_bytes();
-  daemon = std::make_unique<Daemon>(Daemon::Options{.room_bytes = first_bytes * 3 / 2});
+  options.room_bytes = first_bytes * 3 / 2;
+  daemon = std::make_unique<Daemon>(options);
 }
 
 Request MemoryForOne::request_in_place_of_first(const std::string& name, const fs::path& model) const {

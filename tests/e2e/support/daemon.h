@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dgxmm::e2e {
@@ -54,6 +55,7 @@ class Daemon {
     std::optional<std::int64_t> room_bytes = {};  ///< free_for_new at the start; default: whatever the host has
     Words flags = {};                             ///< of `serve`; later ones win
     bool gated_engines = false;                   ///< an engine starts only once `open_gate` was called
+    Variables variables = {};                     ///< of its environment
   };
 
   Daemon() : Daemon(Options{}) {}
@@ -71,6 +73,11 @@ class Daemon {
   void open_gate() const;
   /// For the next `start`.
   void add_flags(const Words& flags) { command_.insert(command_.end(), flags.begin(), flags.end()); }
+  void close_gate() const;
+  /// Of the environment of the next one that is started.
+  void set_variables(Variables variables) { variables_ = std::move(variables); }
+  /// Whether it has ended, by itself.
+  [[nodiscard]] bool has_died() const { return process_->wait(std::chrono::milliseconds{0}).has_value(); }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   /// Of the daemon that runs, or else of the last one that `end` ended.
@@ -100,6 +107,7 @@ class Daemon {
 
   TempDir folder_;
   Words command_;
+  Variables variables_;
   std::unique_ptr<Subprocess> process_;
   std::string last_log_;
   std::uint16_t port_ = 0;
@@ -107,7 +115,8 @@ class Daemon {
 
 /// A daemon on a host with memory for one deployment and half of another one, whatever else runs there.
 struct MemoryForOne {
-  MemoryForOne();
+  /// Its room is not that of `options`.
+  explicit MemoryForOne(Daemon::Options options = {});
 
   /// Asks for what fits only when `first`, which is ready, is stopped.
   [[nodiscard]] Request request_in_place_of_first(const std::string& name, const std::filesystem::path& model) const;

@@ -52,7 +52,8 @@ planner::Scenario rich() {
                          .wake_takes = {}}},
        .weights = gib(16),
        .engine = engine::EngineKind::vllm,
-       .load_takes = std::chrono::seconds{70}});
+       .load_takes = std::chrono::seconds{70},
+       .stop_takes = std::chrono::seconds{6}});
   host.deployments.push_back({.memory = {.id = {4}, .state = deployment::State::starting, .holds_memory = false}});
   auto model = memory::dense_model();
   model.experts = model::Experts{.count = 8, .used_count = 2, .feed_forward_length = 100};
@@ -68,6 +69,11 @@ planner::Scenario rich() {
       {.fingerprint = "abc", .configuration_key = "llamacpp x=1", .measured = gib(9), .formula = gib(8)});
   scenario.floors.push_back(
       {.fingerprint = "abc", .configuration_key = "llamacpp x=1", .killed_size = gib(7), .kills = 2});
+  scenario.projectors.push_back(
+      {.path = "eyes", .file = gib(1), .tensors = mib(1000), .fingerprint = {.digest = "eyes"}});
+  scenario.durations = {
+      {.fingerprint = "abc", .action = planner::Action::load, .took = std::chrono::seconds{12}},
+      {.fingerprint = "abc", .action = planner::Action::wake, .level = 2, .took = std::chrono::seconds{3}}};
   scenario.request = engine::DeployRequest{.model = "model", .ctx_size = 8192, .priority = -1};
   return scenario;
 }

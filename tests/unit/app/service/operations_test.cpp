@@ -508,6 +508,31 @@ TEST_F(Quantizations, P0_AnExportedScenarioHasThePlansOfThisHost) {
   EXPECT_EQ(json_of(host).as_object().if_contains("request"), nullptr);
 }
 
+TEST_F(Quantizations, P0_AnExportHasTheProjectorAndTheTimesOfItsModels) {
+  world.models.projectors["/models/eyes.gguf"] = {
+      .path = "/models/eyes.gguf", .file = gib(1), .tensors = gib(1), .fingerprint = {.digest = "eyes"}};
+  world.host.held_by_others = gib(20);
+  const auto seen = daemon->deploy_ready(R"("model": "/models/b.gguf", "mmproj": "/models/eyes.gguf")");
+  world.host.held_by_others = gib(40);
+  const auto body = R"({"model": "/models/b.gguf", "ctx_size": 65536, "mmproj": "/models/eyes.gguf"})";
+  const auto exported = daemon->request("POST", "/api/v1/scenario", body);
+  ASSERT_EQ(exported.status, 200) << exported.body;
+  EXPECT_EQ(exported.body.find("/models"), std::string::npos);
+  const auto scenario = dto::read_scenario(exported.body, [](const std::string&) -> Result<model::ModelDescription> {
+    return fail("model_not_found", "all are described");
+  });
+  ASSERT_TRUE(scenario) << scenario.error().message;
+  const auto replayed = planner::plans_of(*scenario, *scenario->request).value();
+  const auto plans = json_of(daemon->request("POST", "/api/v1/plans", body));
+  EXPECT_EQ(replayed.needed.count(), plans.at("needed_bytes").as_int64());
+  ASSERT_FALSE(replayed.plans.empty());
+  for (const auto& plan : replayed.plans) {
+    if (plan.kind != planner::PlanKind::kv) continue;
+    EXPECT_TRUE(plan.takes.measured);
+    EXPECT_EQ(plan.takes.value, daemon->at(seen).load_took);
+  }
+}
+
 TEST_F(Operations, P0_TheLoadTimeThatWasMeasuredIsWhatAPlanTakes) {
   const auto set = plan_set(R"("model": "/models/a.gguf")");
   const auto plans = json_of(daemon.request("GET", "/api/v1/plans/" + set));

@@ -49,6 +49,31 @@ TEST(Scenario, C3_WhatWasLearnedThereCounts) {
   EXPECT_EQ(plans_of(described, *described.request).value().needed, scale_up(gib(50), 105, 100));
 }
 
+TEST(Scenario, P0_AProjectorIsOneOfItsProjectors) {
+  auto described = scenario();
+  described.projectors = {{.path = "/home/me/eyes.gguf", .file = gib(2), .tensors = gib(2), .fingerprint = {"eyes"}}};
+  auto request = *described.request;
+  const auto without = plans_of(described, request).value().needed;
+  request.mmproj = "/home/me/eyes.gguf";
+  const auto with = plans_of(described, request).value().needed;
+  EXPECT_GE(with, without + gib(2));
+
+  described.request = request;
+  const auto masked_one = masked(described);
+  EXPECT_EQ(masked_one.request->mmproj, "projector-1");
+  EXPECT_EQ(plans_of(masked_one, *masked_one.request).value().needed, with);
+}
+
+TEST(Scenario, P0_TimesThatWereMeasuredThereCount) {
+  auto described = scenario();
+  EXPECT_FALSE(find(plans_of(described, *described.request).value(), "kv:q8_0").takes.measured);
+  described.durations = {{.fingerprint = "digest of Q8_0", .action = Action::load, .took = std::chrono::seconds{33}},
+                         {.fingerprint = "digest of Q4_K_M", .action = Action::load, .took = std::chrono::seconds{9}}};
+  const auto plans = plans_of(described, *described.request).value();
+  EXPECT_EQ(find(plans, "kv:q8_0").takes, (Duration{.value = std::chrono::seconds{33}, .measured = true}));
+  EXPECT_EQ(find(plans, "quant:Q4_K_M").takes, (Duration{.value = std::chrono::seconds{9}, .measured = true}));
+}
+
 TEST(Scenario, P0_ADraftModelIsOneOfItsModels) {
   auto described = scenario();
   auto request = *described.request;
@@ -63,7 +88,7 @@ TEST(Scenario, P0_WhatItDoesNotHaveIsAnError) {
   const auto described = scenario();
   EXPECT_EQ(plans_of(described, {.model = "none"}).error().code, "model_not_found");
   EXPECT_EQ(plans_of(described, {.model = ""}).error().code, "model_not_found");
-  EXPECT_EQ(plans_of(described, {.model = "Q8_0", .mmproj = "/p.gguf"}).error().code, "not_supported");
+  EXPECT_EQ(plans_of(described, {.model = "Q8_0", .mmproj = "/p.gguf"}).error().where, "mmproj");
   EXPECT_EQ(plans_of(described, {.model = "Q8_0", .max_num_seqs = 4}).error().where, "max_num_seqs");
 }
 
