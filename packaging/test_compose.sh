@@ -16,6 +16,7 @@ inside() { compose exec -T dgxmm dgxmm "$@"; }
 clean_up() {
   if [ -n "$dockerd" ]; then
     docker ps --all --quiet 2>/dev/null | xargs --no-run-if-empty docker rm --force --volumes >/dev/null 2>&1 || true
+    docker network prune --force >/dev/null 2>&1 || true # else their bridges stay
     kill "$dockerd" 2>/dev/null || true
     wait "$dockerd" 2>/dev/null || true
   fi
