@@ -1,9 +1,11 @@
 #include "cli/commands.h"
+#include "cli/format.h"
 #include "cli/report.h"
 #include "cli/table.h"
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <string>
 
 namespace dgxmm::cli {
@@ -41,7 +43,16 @@ int run(const CalibrationCommand& /*command*/, Context& context) {
   }
   if (!records.empty()) console.out << records.render(console.width);
   if (!floors.empty()) console.out << (records.empty() ? "" : "\n") << floors.render(console.width);
-  if (records.empty() && floors.empty()) {
+  Table durations{{{"MODEL"}, {"ACTION"}, {"TOOK", Align::right}, {"RECORDED"}}};
+  for (const auto& duration : calibrations->durations) {
+    durations.add({model_of(duration.model, duration.fingerprint),
+                   duration.level ? fmt::format("{} ({})", duration.action, *duration.level) : duration.action,
+                   duration_text(std::chrono::seconds{duration.took_s}), duration.recorded_at});
+  }
+  if (!durations.empty()) {
+    console.out << (records.empty() && floors.empty() ? "" : "\n") << durations.render(console.width);
+  }
+  if (records.empty() && floors.empty() && durations.empty()) {
     note(console, "nothing learned yet: a deployment is measured some seconds after it is ready");
   }
   return kExitOk;

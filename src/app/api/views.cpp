@@ -208,6 +208,16 @@ dto::Calibrations calibrations_view(service::Service& service) {
     view.oom_floors.push_back({names[floor.fingerprint], floor.fingerprint, floor.configuration_key, floor.killed_size,
                                floor.kills, floor.evidence, format_time(floor.recorded_at)});
   }
+  for (const auto& duration : service.estimates.durations()) {
+    dto::Duration row{.model = names[duration.fingerprint],
+                      .fingerprint = duration.fingerprint,
+                      .action = std::string{planner::name_of(duration.action)},
+                      .level = {},
+                      .took_s = duration.took.count(),
+                      .recorded_at = format_time(duration.recorded_at)};
+    if (duration.level > 0) row.level = duration.level;
+    view.durations.push_back(std::move(row));
+  }
   return view;
 }
 

@@ -415,9 +415,20 @@ struct OomFloor {
   std::string recorded_at;
 };
 
+/// How long something took with a model, the last time.
+struct Duration {
+  std::string model;  ///< as above
+  std::string fingerprint;
+  std::string action;                      ///< load, stop, sleep, wake
+  std::optional<std::int64_t> level = {};  ///< of a sleep, and of a wake from it
+  std::int64_t took_s = 0;                 ///< rounded up
+  std::string recorded_at;
+};
+
 struct Calibrations {
   std::vector<CalibrationRecord> records;
   std::vector<OomFloor> oom_floors;
+  std::vector<Duration> durations = {};
 };
 
 struct Version {

@@ -1226,8 +1226,15 @@ TEST_F(Commands, CalibrationShowsRecordsAndKills) {
       {"", "fedcba98765432100", "llamacpp ctx_size=2048", gib(1), gib(2), "2026-11-29T21:30:11.042Z"}};
   calibrations.oom_floors = {
       {"smol", "fedcba", "llamacpp ctx_size=8192", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
+  calibrations.durations = {{.model = "smol",
+                             .fingerprint = "fedcba",
+                             .action = "wake",
+                             .level = 2,
+                             .took_s = 65,
+                             .recorded_at = "2026-11-29T21:30:11.042Z"}};
   daemon_.on("GET /calibration", calibrations);
   const auto outcome = run_with_daemon({"calibration"});
+  EXPECT_THAT(outcome.out, HasSubstr("smol   wake (2)    1m  2026-11-29"));
   EXPECT_THAT(outcome.out, HasSubstr("smol                   2.0 GiB  3.0 GiB"));
   EXPECT_THAT(outcome.out, HasSubstr("weights fedcba987654   1.0 GiB  2.0 GiB"));  // no deployment is left to name it
   EXPECT_THAT(outcome.out, HasSubstr("    llamacpp ctx_size=4096\n"));

@@ -67,6 +67,24 @@ TEST(EventStream, ANewListenerGetsTheBudgetAndWhatHappensFromNowOn) {
   EXPECT_EQ(reader.count("event: deployment.created"), 1);
 }
 
+TEST(EventStream, P13_WhoWaitsIsToldWheneverThatChanges) {
+  World world;
+  Daemon daemon{world};
+  Reader reader{daemon, open_events(daemon)};
+  daemon.loop->run_ready();
+  EXPECT_EQ(reader.count("event: queue"), 0);
+  auto turn = daemon.loop->run(daemon.service->admission.turns().take({.what = "the test"}));
+  const auto waiting = daemon.send("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf", "name": "new"})");
+  daemon.loop->run_ready();
+  EXPECT_EQ(reader.count(R"("what":"deploy new")"), 1) << reader.text();
+  reader.clear();
+  turn->release();
+  ASSERT_TRUE(daemon.loop->run_until([&] { return waiting->has_value(); }));
+  daemon.loop->run_ready();
+  EXPECT_GE(reader.count("event: queue"), 1);
+  EXPECT_EQ(reader.count(R"("what":"deploy new")"), 0);
+}
+
 TEST(EventStream, ResumesAfterTheLastIdWithoutGapOrRepetition) {
   World world;
   Daemon daemon{world};

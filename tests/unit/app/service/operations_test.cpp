@@ -533,6 +533,17 @@ TEST_F(Quantizations, P0_AnExportHasTheProjectorAndTheTimesOfItsModels) {
   }
 }
 
+TEST_F(Operations, TimesThatWereMeasuredAreShownAndSurviveTheDaemon) {
+  ASSERT_EQ(daemon.request("POST", path_of(first, "/stop")).status, 200);
+  const auto durations = json_of(daemon.request("GET", "/api/v1/calibration")).at("durations").as_array();
+  ASSERT_EQ(durations.size(), 2U);
+  EXPECT_EQ(durations[0].at("action").as_string(), "load");
+  EXPECT_EQ(durations[0].at("model").as_string(), "a");
+  EXPECT_EQ(durations[1].at("action").as_string(), "stop");
+  EXPECT_EQ(durations[1].at("took_s").as_int64(), 1);
+  EXPECT_EQ(world.store.durations().size(), 2U);
+}
+
 TEST_F(Operations, P0_TheLoadTimeThatWasMeasuredIsWhatAPlanTakes) {
   const auto set = plan_set(R"("model": "/models/a.gguf")");
   const auto plans = json_of(daemon.request("GET", "/api/v1/plans/" + set));
