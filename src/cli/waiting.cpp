@@ -139,6 +139,7 @@ int finish_refused(Context& context, const dto::Problem& problem, bool yes, bool
     return run(command, context);
   }
   auto explained = problem;
+  if (explained.detail.ends_with('.')) explained.detail.pop_back();
   explained.detail += std::ranges::any_of(plans, &dto::Plan::fits)
                           ? "; none of the plans is safe, so none was carried out"
                           : "; no plan makes it fit, so none was carried out";
