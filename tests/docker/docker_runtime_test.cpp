@@ -5,14 +5,17 @@
 #include "adapters/process/log_file.h"
 #include "adapters/system/tcp_ports.h"
 #include "docker/dockerd.h"
+#include "docker/engine_proxy.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <fstream>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 
 namespace dgxmm::docker {
@@ -150,8 +153,9 @@ class DockerRuntimeTest : public e2e::EndToEnd {
     wanted.container->mounts = {{model, model}};
     return wanted;
   }
-  ports::InstanceSpec eating(const std::string& anon, const std::string& shmem = "0", const std::string& more = "0") {
-    auto wanted = spec({"/eat_memory", anon, shmem, more});
+  ports::InstanceSpec eating(const std::string& anon, const std::string& shmem = "0", const std::string& more = "0",
+                             std::int64_t id = 7) {
+    auto wanted = spec({"/eat_memory", anon, shmem, more}, id);
     wanted.container->mounts = {{DGXMM_EAT_MEMORY, "/eat_memory"}};
     return wanted;
   }
@@ -559,6 +563,57 @@ TEST_F(LiveRestoreTest, AnEngineThatIsKilledUnderAContainerAndComesBackFindsItSe
   EXPECT_EQ(log.find("model loaded"), log.rfind("model loaded")) << "no line was copied twice";
   ASSERT_TRUE(daemon_->stop(instance));
   EXPECT_EQ(daemon_->presence(instance), ports::Presence::gone);
+}
+
+TEST_F(DockerRuntimeTest, AnEndThatComesWhileTheOthersAreLookedAtIsNoticed) {
+  std::vector<ports::Instance> instances;
+  for (const std::int64_t id : {7, 8}) {
+    auto wanted = eating("1", "0", "0", id);
+    wanted.log_path.clear();  // the end of a log that is followed would give it away
+    instances.push_back(start(wanted));
+  }
+  daemon_.reset();
+  std::atomic<int> inspects = 0;
+  std::promise<std::string> first_seen;
+  std::promise<void> second_may_be_seen;
+  const auto go_on = second_may_be_seen.get_future().share();
+  const EngineProxy slow{(logs_.path() / "proxy").string(), dockerd_->socket(), [&](const std::string& request) {
+                           if (const auto id = inspected_id(request); !id.empty()) {
+                             const auto count = ++inspects;
+                             if (count == 1) first_seen.set_value(id);
+                             if (count == 2) go_on.wait_for(30s);
+                           }
+                           return std::optional<std::string>{};
+                         }};
+  daemon_ = std::make_unique<Daemon>(slow.socket(), dockerd_->network());
+  const auto id = first_seen.get_future().get();
+  ASSERT_TRUE(e2e::eventually([&] { return inspects == 2; }));
+  ASSERT_EQ(dockerd_->call("POST", "/containers/" + id + "/kill?signal=KILL").status, 204);
+  std::this_thread::sleep_for(4s);  // longer than the times of events and lists may differ
+  second_may_be_seen.set_value();
+  daemon_->until_known();
+  for (const auto& instance : instances) {
+    const auto expected = instance.container_id == id ? ports::Presence::gone : ports::Presence::running;
+    EXPECT_TRUE(e2e::eventually([&] { return daemon_->presence(instance) == expected; }));
+  }
+  daemon_.reset();
+}
+
+TEST_F(DockerRuntimeTest, B7_OneThatCouldNotBeLookedAtAfterItsStartIsUnknownAndThenWholly) {
+  std::atomic<bool> lost = true;
+  const EngineProxy proxy{(logs_.path() / "proxy").string(), dockerd_->socket(), [&](const std::string& request) {
+                            return lost && !inspected_id(request).empty() ? std::optional{std::string{}} : std::nullopt;
+                          }};
+  daemon_ = std::make_unique<Daemon>(proxy.socket(), dockerd_->network());
+  const auto wanted = eating("16");
+  const auto instance = start(wanted);
+  ASSERT_EQ(instance.pid, 0);
+  ASSERT_EQ(instance.cgroup, "");
+  EXPECT_FALSE(daemon_->measure(instance)) << "nothing of it is known, so no part of it is 0";
+  lost = false;
+  ASSERT_TRUE(e2e::eventually([&] { return daemon_->measure(instance).has_value(); }, 30s));
+  EXPECT_THAT(daemon_->pids(instance), SizeIs(testing::Ge(1U))) << "NVML's figures are found by them";
+  daemon_.reset();
 }
 
 TEST_F(DockerRuntimeTest, AContainerThatSomebodyElseRemovesIsNoticed) {

@@ -35,7 +35,7 @@ constexpr auto kRemovePatience = 5s;
 constexpr auto kLogPatience = 5s;
 /// What was made and never started, or has ended, and nobody asked about: left behind by an earlier daemon.
 constexpr auto kLeftoverAge = std::chrono::minutes{10};
-/// Events may be older than the list that they are compared with, never younger.
+/// Events may be older than the list that they are compared with, never younger: the clocks may differ a little.
 constexpr auto kEventOverlap = 2s;
 constexpr std::size_t kTrimEvery = 1024 * 1024;
 constexpr std::size_t kOutputLimit = 1024 * 1024;
@@ -136,6 +136,7 @@ Task<Result<void>> DockerRuntime::connect() {
 
 Task<Result<void>> DockerRuntime::resynchronise() {
   dirty_.clear();
+  listed_at_ = std::chrono::system_clock::now();
   auto label = fmt::format("{}={}", container::kOwnerLabel, options_.owned_prefix);
   const auto rows = co_await client_.list(std::move(label));
   if (!rows) co_return fail(rows.error());
@@ -166,7 +167,7 @@ Task<Result<void>> DockerRuntime::resynchronise() {
 
 Task<> DockerRuntime::serve_connection() {
   auto stream = std::make_shared<EventStream>();
-  stream->since = std::chrono::system_clock::now() - kEventOverlap;
+  stream->since = listed_at_ - kEventOverlap;
   const auto events = loop_.spawn_cancellable("follow the events of Docker", follow_events(stream));
   auto next_ping = steady_clock::now() + options_.ping_interval;
   while (!loop_.stopping() && !stream->ended) {
@@ -681,14 +682,15 @@ std::vector<host::ProcessStat> DockerRuntime::threads_of(const Container& contai
   return found;
 }
 
+std::optional<host::CgroupPath> DockerRuntime::group_of(const Instance& instance) const {
+  if (!instance.cgroup.empty()) return host::CgroupPath{instance.cgroup_version, instance.cgroup};
+  const auto found = owned_.find(instance.container_id);
+  return found == owned_.end() ? std::nullopt : find_group(found->second);
+}
+
 std::optional<memory::Measured> DockerRuntime::measure(const Instance& instance,
                                                        const std::vector<std::int64_t>& /*pids*/) {
-  std::optional<host::CgroupPath> group;
-  if (!instance.cgroup.empty()) {
-    group = host::CgroupPath{instance.cgroup_version, instance.cgroup};
-  } else if (const auto found = owned_.find(instance.container_id); found != owned_.end()) {
-    group = find_group(found->second);
-  }
+  const auto group = group_of(instance);
   const auto memory = group ? groups_.read(*group) : std::nullopt;
   if (!memory) return std::nullopt;
   if (memory->oom_kills) oom_kills_[instance.container_id] = *memory->oom_kills;
@@ -696,8 +698,8 @@ std::optional<memory::Measured> DockerRuntime::measure(const Instance& instance,
 }
 
 std::vector<std::int64_t> DockerRuntime::pids(const Instance& instance) {
-  if (instance.cgroup.empty()) return {};
-  return groups_.members({instance.cgroup_version, instance.cgroup});
+  const auto group = group_of(instance);
+  return group ? groups_.members(*group) : std::vector<std::int64_t>{};
 }
 
 // --- logs

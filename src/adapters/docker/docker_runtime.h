@@ -114,6 +114,8 @@ class DockerRuntime final : public ports::ContainerRuntime {
   // --- what is measured
   [[nodiscard]] std::optional<host::CgroupPath> find_group(const container::Container& container) const;
   [[nodiscard]] std::vector<host::ProcessStat> threads_of(const container::Container& container) const;
+  /// As it was when it started, or as it is found by now.
+  [[nodiscard]] std::optional<host::CgroupPath> group_of(const ports::Instance& instance) const;
   ports::ExitStatus exit_of(const container::Container& container);
 
   // --- logs
@@ -130,6 +132,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
   bool known_ = false;  // connected once: what runs is known
   std::optional<Error> problem_;
   std::optional<container::EngineInfo> info_;
+  container::EngineTime listed_at_;                    // events from then on are to be heard
   std::string api_warning_;                            // the last one that was logged
   std::map<std::string, container::Container> owned_;  // by id, as last seen
   std::map<std::string, std::int64_t> oom_kills_;      // by id: the group goes with the container
