@@ -84,7 +84,7 @@ class Engine:
         self.level = 0  # of the metrics: that of the last sleep, until all of it is awake
         self.paused = False
         self.asleep = set()
-        self.running = 0
+        self.running = self.generated_tokens = 0
 
     def behaviour(self, key, default="normal"):
         try:
@@ -191,13 +191,15 @@ class Engine:
             time.sleep(0.02)
         with self.condition:
             self.running -= 1
+            self.generated_tokens += 1
             self.condition.notify_all()
 
     def metrics(self):
         labels = f'engine="0",model_name="{self.name}"'
         states = {"awake": not self.paused, "weights_offloaded": self.level == 1, "discard_all": self.level == 2}
         lines = [f"vllm:num_requests_running{{{labels}}} {float(self.running)}",
-                 f"vllm:num_requests_waiting{{{labels}}} 0.0"]
+                 f"vllm:num_requests_waiting{{{labels}}} 0.0",
+                 f"vllm:generation_tokens_total{{{labels}}} {float(self.generated_tokens)}"]
         lines += [f'vllm:engine_sleep_state{{{labels},sleep_state="{state}"}} {float(on)}'
                   for state, on in states.items()]
         return "\n".join(lines) + "\n"

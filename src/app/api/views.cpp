@@ -140,7 +140,8 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   view.estimate = dto::to_dto(deployment.estimate);
   view.footprint_bytes = deployment.footprint;
   if (deployment.state == deployment::State::ready) view.busy = deployment.activity.busy();
-  if (deployment.idle_since) view.idle_since = format_time(*deployment.idle_since);
+  const bool serves = deployment.state == deployment::State::ready || deployment.state == deployment::State::sleeping;
+  if (const auto since = deployment.idle_since(); since && serves) view.idle_since = format_time(*since);
   view.priority = deployment.priority;
   view.pinned = deployment.pinned;
   view.labels = deployment.labels;

@@ -5,12 +5,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <set>
 #include <utility>
 
 namespace dgxmm::service {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr std::size_t kRememberedPlanSets = 64;
 
@@ -253,6 +256,7 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
     deployment.instance.reset();
     deployment.failure.reset();
     deployment.ready_at.reset();
+    deployment.idle.reset();
     deployment.engine_device_bytes.reset();
     deployment.footprint.reset();  // C1: every start is measured
     table_.apply(deployment, deployment::Event::start_requested, std::move(message));
@@ -433,8 +437,9 @@ planner::PlanInput Admission::situation_of(const Prepared& prepared) {
       candidate.load_takes = estimates_.measured_duration(deployment->fingerprint, planner::Action::load);
     }
     candidate.sleep_levels = sleep_levels_of(*deployment);
-    if (deployment->idle_since) {
-      candidate.idle_since = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall() - *deployment->idle_since);
+    if (const auto since = deployment->idle_since()) {
+      const auto idle = std::max(clock_.wall() - *since, 0ms);  // the clock may have been set back
+      candidate.idle_since = std::chrono::duration_cast<std::chrono::seconds>(idle);
     }
     input.deployments.push_back(std::move(candidate));
   }

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "core/deployment/state.h"
 #include "core/engine/engine.h"
+#include "core/engine/idle.h"
 #include "core/engine/request.h"
 #include "core/memory/estimate.h"
 #include "ports/container_runtime.h"
@@ -51,15 +52,20 @@ struct Deployment {
   std::optional<Bytes> asleep;                    ///< what it held when it last slept (P10)
   std::optional<Bytes> sleep_freed;               ///< what its last falling asleep gave back
   std::optional<Failure> failure;
+  std::optional<engine::Idle> idle;
   // --- known only while the daemon runs:
   std::int64_t generation = 0;  ///< counts starts: a watcher of an earlier start must not touch a later one
   engine::Progress progress;
   engine::Activity activity;
-  std::optional<WallTime> idle_since;
+  std::optional<WallTime> idle_since_stored;  ///< `idle.since` of the last time that it was stored for its own sake
   std::string
       outdated;  ///< why a start now would make another container than the one that runs (D8); empty: it would not
   Bytes wake_peak = {};  ///< while it wakes up: the most that it may hold; else 0
 
+  /// P8; nothing while it is not known to be idle.
+  [[nodiscard]] std::optional<WallTime> idle_since() const {
+    return idle && idle->watched ? std::optional{idle->since} : std::nullopt;
+  }
   [[nodiscard]] Bytes reserved() const { return std::max(estimate.total, wake_peak); }
 };
 

@@ -37,13 +37,14 @@ struct Document {
   std::optional<std::int64_t> sleep_level;
   std::optional<Bytes> asleep_bytes, sleep_freed_bytes;
   std::optional<dto::Failure> failure;
+  std::optional<std::int64_t> idle_since_ms, work_done;
 };
 
 BOOST_DESCRIBE_STRUCT(Document, (),
                       (name, request, config, model_path, model_name, fingerprint, estimate, state, created_at_ms,
                        state_since_ms, ready_at_ms, served_name, port, priority, pinned, labels, instance,
                        engine_device_bytes, footprint_bytes, load_took_s, sleep_level, asleep_bytes, sleep_freed_bytes,
-                       failure))
+                       failure, idle_since_ms, work_done))
 
 std::int64_t to_ms(WallTime time) { return time.time_since_epoch().count(); }
 WallTime from_ms(std::int64_t ms) { return WallTime{std::chrono::milliseconds{ms}}; }
@@ -87,6 +88,10 @@ std::string to_document(const Deployment& deployment) {
   if (const auto& failure = deployment.failure) {
     document.failure = dto::Failure{failure->code, failure->message, failure->hint, failure->last_lines};
   }
+  if (const auto& idle = deployment.idle) {
+    document.idle_since_ms = to_ms(idle->since);
+    document.work_done = idle->work_done;
+  }
   return json::encode(document);
 }
 
@@ -129,6 +134,10 @@ Result<Deployment> from_document(DeploymentId id, const std::string& document) {
   result.sleep_freed = stored->sleep_freed_bytes;
   if (auto& failure = stored->failure) {
     result.failure = Failure{failure->code, failure->message, failure->hint, std::move(failure->last_lines)};
+  }
+  if (stored->idle_since_ms) {  // until its engine has said that nothing was done since
+    result.idle =
+        engine::Idle{.since = from_ms(*stored->idle_since_ms), .work_done = stored->work_done, .watched = false};
   }
   return result;
 }

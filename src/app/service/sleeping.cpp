@@ -331,7 +331,7 @@ ports::Task<> Supervisor::run_wake(Watch watch) {
   deployment->sleep_level.reset();
   deployment->wake_peak = {};
   deployment->progress = {};
-  deployment->idle_since = world_.clock.wall();
+  deployment->idle.reset();  // whoever woke it is about to use it
   last_answer_[watch.id] = world_.clock.steady();
   table_.apply(*deployment, deployment::Event::engine_ready, fmt::format("awake after {:.1f} s", took));
   sampler_.refresh();

@@ -35,6 +35,8 @@ constexpr auto kRefusingUntilUnknown = 10s;
 constexpr auto kSilentUntilUnknown = 60s;
 // An engine whose core has died ends its server a few seconds later, or never.
 constexpr auto kOverUntilEnded = 20s;
+// One that is used has its time stored this often at most. What was not stored shows by its counters after a restart.
+constexpr auto kIdleWorthStoring = 30s;
 constexpr std::size_t kFailureLines = 20;
 // So many lines of the log are looked through for one that is worth showing: our own questions leave most of them.
 constexpr std::size_t kRoutineLinesPerLine = 50;
@@ -124,7 +126,7 @@ void Supervisor::start(DeploymentId id) {
   ++deployment->generation;
   deployment->progress = {};
   deployment->activity = {};
-  deployment->idle_since.reset();
+  deployment->idle.reset();
   deployment->sleep_level.reset();
   deployment->outdated.clear();
   deployment->wake_peak = {};
@@ -408,6 +410,8 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
 
     if (deployment->instance && world_.runtime.presence(*deployment->instance) == ports::Presence::unreachable) {
       if (deployment->state != deployment::State::unknown) {
+        deployment->activity = {};
+        note_idle(*deployment);
         table_.apply(*deployment, deployment::Event::unreachable,
                      "what runs it does not answer: whether it still runs is not known, and its memory stays counted");
         sampler_.refresh();
@@ -487,7 +491,6 @@ void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& r
   deployment.sleep_level.reset();
   deployment.wake_peak = {};
   deployment.failure.reset();
-  deployment.idle_since = now;
   last_answer_[deployment.id] = world_.clock.steady();
   const auto took = std::chrono::duration<double>(*deployment.ready_at - deployment.state_since).count();
   if (first_time) {
@@ -519,23 +522,27 @@ ports::Task<> Supervisor::poll_activity(Watch watch) {
   if (metrics && metrics->status == 200) {
     last_answer_[watch.id] = now;
     deployment->activity = engine::parse_activity(engine::kind_of(deployment->config), metrics->body);
-    const auto busy = deployment->activity.busy();
-    if (busy.value_or(true)) {
-      deployment->idle_since.reset();
-    } else if (!deployment->idle_since) {
-      deployment->idle_since = world_.clock.wall();
-    }
+    note_idle(*deployment);
     note_sleep(*deployment);
     co_return;
   }
   deployment->activity = {};
-  deployment->idle_since.reset();
+  note_idle(*deployment);
   const bool silent = !metrics && metrics.error().code == "deadline_exceeded";
   if (now - last_answer_[watch.id] < (silent ? kSilentUntilUnknown : kRefusingUntilUnknown)) co_return;
   const auto reason = metrics ? fmt::format("status {}", metrics->status) : metrics.error().message;
   table_.apply(*deployment, deployment::Event::unreachable,
                fmt::format("its process runs, but port {} does not answer: {}", deployment->port, reason));
   sampler_.refresh();
+}
+
+void Supervisor::note_idle(Deployment& deployment) {
+  const auto now = world_.clock.wall();
+  deployment.idle = engine::idle_after(deployment.idle, deployment.activity, now);
+  const auto since = deployment.idle_since();
+  if (!since || since == deployment.idle_since_stored || now - *since < kIdleWorthStoring) return;
+  deployment.idle_since_stored = since;
+  table_.save_fact(deployment);
 }
 
 ports::Task<> Supervisor::give_up_loading(Watch watch) {

@@ -131,6 +131,7 @@ class Supervisor {
   enum class Serving { no, yes, wants_key };
   ports::Task<Serving> serves_model(std::uint16_t port, std::string served_name);
   ports::Task<> poll_activity(Watch watch);
+  void note_idle(Deployment& deployment);
   /// Returns when it is no longer loading; ends it when it would take the host down with it.
   ports::Task<> guard_start(Watch watch);
   ports::Task<> guard_adopted_start(Watch watch);

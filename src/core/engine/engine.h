@@ -57,6 +57,8 @@ struct EngineAccounting {
 struct Activity {
   std::optional<std::int64_t> requests_running;
   std::optional<std::int64_t> requests_waiting;
+  /// Of all requests since it started, its counters added up: one that came and went since the last look has moved it.
+  std::optional<std::int64_t> work_done;
   std::optional<int> sleep_level;  ///< of vLLM: 1 or 2 while it sleeps, else 0
   [[nodiscard]] std::optional<bool> busy() const;
   /// Running and waiting together; absent when one of them is.

@@ -371,7 +371,11 @@ std::unique_ptr<LogReader> make_llamacpp_log_reader() { return std::make_unique<
 
 Activity parse_llamacpp_activity(std::string_view metrics_text) {
   return {.requests_running = sum_samples(metrics_text, "llamacpp:requests_processing"),
-          .requests_waiting = sum_samples(metrics_text, "llamacpp:requests_deferred")};
+          .requests_waiting = sum_samples(metrics_text, "llamacpp:requests_deferred"),
+          // The last is moved by embeddings too.
+          .work_done = sum_metrics(metrics_text, {"llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total",
+                                                  "llamacpp:n_decode_total"}),
+          .sleep_level = {}};
 }
 
 }  // namespace dgxmm::engine

@@ -27,7 +27,7 @@ std::optional<std::string_view> value_text(std::string_view rest) {
 }
 
 std::optional<std::int64_t> parse_sample(std::string_view text) {
-  constexpr double kLargest = 1e9;  // far above any number of requests; no page is long enough to overflow the sum
+  constexpr double kLargest = 1e12;  // tokens of years; no page is long enough to overflow the sum
   double value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   if (parsed.ec != std::errc{} || !std::isfinite(value) || value < 0 || value > kLargest) return std::nullopt;
@@ -48,6 +48,14 @@ std::optional<std::int64_t> sum_samples(std::string_view metrics_text, std::stri
     const auto sample = parse_sample(*text);
     if (!sample) return std::nullopt;
     sum = sum.value_or(0) + *sample;
+  }
+  return sum;
+}
+
+std::optional<std::int64_t> sum_metrics(std::string_view metrics_text, std::initializer_list<std::string_view> names) {
+  std::optional<std::int64_t> sum;
+  for (const auto name : names) {
+    if (const auto part = sum_samples(metrics_text, name)) sum = sum.value_or(0) + *part;
   }
   return sum;
 }

@@ -473,6 +473,7 @@ std::optional<SleepFreed> parse_sleep_line(std::string_view line) {
 Activity parse_vllm_activity(std::string_view metrics_text) {
   return {.requests_running = sum_samples(metrics_text, "vllm:num_requests_running"),
           .requests_waiting = sum_samples(metrics_text, "vllm:num_requests_waiting"),
+          .work_done = sum_metrics(metrics_text, {"vllm:prompt_tokens_total", "vllm:generation_tokens_total"}),
           .sleep_level = sleep_level_in(metrics_text)};
 }
 

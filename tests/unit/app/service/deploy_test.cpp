@@ -222,14 +222,44 @@ TEST(Deploy, IdleTimeRunsFromTheLastRequest) {
   const auto id = daemon.deploy_ready();
   world.runtime.newest(id)->script.requests = 2;
   daemon.loop->run_for(10s);
-  EXPECT_FALSE(daemon.at(id).idle_since);
+  EXPECT_FALSE(daemon.at(id).idle_since());
   EXPECT_EQ(daemon.at(id).activity.busy(), true);
   world.runtime.newest(id)->script.requests = 0;
   daemon.loop->run_for(10s);
-  ASSERT_TRUE(daemon.at(id).idle_since);
-  const auto since = *daemon.at(id).idle_since;
+  ASSERT_TRUE(daemon.at(id).idle_since());
+  const auto since = *daemon.at(id).idle_since();
   daemon.loop->run_for(10s);
-  EXPECT_EQ(*daemon.at(id).idle_since, since);
+  EXPECT_EQ(*daemon.at(id).idle_since(), since);
+}
+
+TEST(Deploy, P8_RequestsThatComeAndGoBetweenTwoLooksEndTheIdleTime) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  daemon.loop->run_for(1h);
+  ASSERT_TRUE(daemon.at(id).idle_since());
+  EXPECT_GT(world.clock.wall() - *daemon.at(id).idle_since(), 59min);
+  world.runtime.newest(id)->script.work_done += 12;
+  daemon.loop->run_for(3s);
+  EXPECT_EQ(daemon.at(id).activity.busy(), false);
+  ASSERT_TRUE(daemon.at(id).idle_since());
+  EXPECT_LE(world.clock.wall() - *daemon.at(id).idle_since(), 3s);
+}
+
+TEST(Deploy, P8_AMissedAnswerLeavesTheIdleTime) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  daemon.loop->run_for(1h);
+  const auto since = daemon.at(id).idle_since();
+  ASSERT_TRUE(since);
+  auto& script = world.runtime.newest(id)->script;
+  script.answers = EngineScript::Answers::never;
+  daemon.loop->run_for(10s);
+  EXPECT_FALSE(daemon.at(id).idle_since()) << "not known now";
+  script.answers = EngineScript::Answers::normally;
+  daemon.loop->run_for(10s);
+  EXPECT_EQ(daemon.at(id).idle_since(), since);
 }
 
 TEST(Deploy, NamesAreUniqueAmongWhatRunsAndNeverLookLikeIds) {

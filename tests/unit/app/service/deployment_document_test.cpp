@@ -39,6 +39,7 @@ Deployment full_deployment() {
   deployment.engine_device_bytes = gib(3);
   deployment.footprint = gib(6);
   deployment.failure = Failure{"code", "message", "hint", {"one", "two"}};
+  deployment.idle = engine::Idle{.since = WallTime{std::chrono::milliseconds{1'700'000'002'000}}, .work_done = 42};
   return deployment;
 }
 
@@ -71,6 +72,10 @@ TEST(DeploymentDocument, EverythingThatSurvivesTheDaemonSurvives) {
   EXPECT_EQ(after->footprint, before.footprint);
   ASSERT_TRUE(after->failure);
   EXPECT_EQ(after->failure->last_lines, before.failure->last_lines);
+  ASSERT_TRUE(after->idle);
+  EXPECT_EQ(after->idle->since, before.idle->since);
+  EXPECT_EQ(after->idle->work_done, 42);
+  EXPECT_FALSE(after->idle->watched) << "nobody watched it meanwhile";
 }
 
 TEST(DeploymentDocument, AbsentStaysAbsent) {

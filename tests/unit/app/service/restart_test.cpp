@@ -33,6 +33,35 @@ TEST(Adoption, ServingEngineIsTakenOverNotRestartedAndStillCounted) {
   EXPECT_EQ(daemon.budget().committed, Bytes{0});
 }
 
+TEST(Adoption, P8_TheIdleTimeGoesOnUnlessSomethingWasDoneMeanwhile) {
+  for (const bool used : {false, true}) {
+    World world;
+    DeploymentId id;
+    std::optional<WallTime> since;
+    {
+      Daemon daemon{world};
+      id = daemon.deploy_ready();
+      world.runtime.newest(id)->script.work_done = 100;
+      daemon.loop->run_for(1h);
+      since = daemon.at(id).idle_since();
+      ASSERT_TRUE(since);
+      daemon.kill();
+    }
+    if (used) ++world.runtime.newest(id)->script.work_done;
+    const auto restarted = world.clock.wall();
+    Daemon daemon{world};
+    EXPECT_FALSE(daemon.at(id).idle_since()) << "until it has answered";
+    daemon.expect_state(id, State::ready);
+    daemon.loop->run_for(10s);
+    ASSERT_TRUE(daemon.at(id).idle_since());
+    if (used) {
+      EXPECT_GE(*daemon.at(id).idle_since(), restarted);
+    } else {
+      EXPECT_EQ(daemon.at(id).idle_since(), since);
+    }
+  }
+}
+
 TEST(Adoption, EngineThatStillLoadsIsLoadingAndCanStillTimeOut) {
   World world;
   world.runtime.next.answers = EngineScript::Answers::never;

@@ -419,18 +419,19 @@ ports::Task<Result<ports::HttpReply>> FakeHttpClient::call(ports::HttpCall reque
     reply.body = fmt::format(R"({{"object":"list","data":[{{"id":"{}"}}]}})", other ? "another" : *std::next(alias));
   } else if (is_vllm(*engine) && request.path == "/metrics") {
     reply.body = fmt::format(
-        "vllm:num_requests_running {}\nvllm:num_requests_waiting 0\n"
+        "vllm:num_requests_running {}\nvllm:num_requests_waiting 0\nvllm:generation_tokens_total {}\n"
         "vllm:engine_sleep_state{{sleep_state=\"awake\"}} {}\n"
         "vllm:engine_sleep_state{{sleep_state=\"weights_offloaded\"}} {}\n"
         "vllm:engine_sleep_state{{sleep_state=\"discard_all\"}} {}\n",
-        engine->script.requests, engine->asleep.empty() ? 1 : 0, engine->sleep_level == 1 ? 1 : 0,
-        engine->sleep_level == 2 ? 1 : 0);
+        engine->script.requests, engine->script.work_done, engine->asleep.empty() ? 1 : 0,
+        engine->sleep_level == 1 ? 1 : 0, engine->sleep_level == 2 ? 1 : 0);
   } else if (is_vllm(*engine)) {
     auto answer = co_await sleep_call(engine->instance.pid, std::move(request));
     co_return answer;
   } else if (request.path == "/metrics") {
-    reply.body =
-        fmt::format("llamacpp:requests_processing {}\nllamacpp:requests_deferred 0\n", engine->script.requests);
+    reply.body = fmt::format(
+        "llamacpp:requests_processing {}\nllamacpp:requests_deferred 0\nllamacpp:tokens_predicted_total {}\n",
+        engine->script.requests, engine->script.work_done);
   } else {
     reply.status = 404;
   }

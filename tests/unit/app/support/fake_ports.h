@@ -92,7 +92,8 @@ struct EngineScript {
     as_another,  ///< serves a model of another name
     with_a_key,  ///< to those alone who have one
   } answers = Answers::normally;
-  std::int64_t requests = 0;  ///< being worked on
+  std::int64_t requests = 0;   ///< being worked on
+  std::int64_t work_done = 0;  ///< tokens of all requests so far
   memory::Measured holds{.anon = gib(6), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};
   std::chrono::milliseconds dies_after{-1};  ///< negative: never
   ports::ExitStatus death{.exit_code = 1, .signal = {}, .evidence = {}};

@@ -284,6 +284,8 @@ TEST(Activity, IsReadFromRealMetrics) {
   const auto busy = parse_activity(EngineKind::llamacpp, recording("llama-server-0.7-b11669-metrics-busy.txt"));
   EXPECT_EQ(busy.requests_running, 1);
   EXPECT_EQ(busy.busy(), true);
+  EXPECT_EQ(idle.work_done, 0);
+  EXPECT_EQ(busy.work_done, 56 + 8 + 35) << "tokens of prompts, of answers, and calls of the model";
 }
 
 TEST(Activity, OfSeveralVllmEnginesIsSummedAndOtherMetricsAreNot) {
@@ -295,6 +297,16 @@ TEST(Activity, OfSeveralVllmEnginesIsSummedAndOtherMetricsAreNot) {
                                        "vllm:num_requests_waiting_by_reason{engine=\"0\",reason=\"capacity\"} 7.0\n");
   EXPECT_EQ(activity.requests_running, 3);
   EXPECT_EQ(activity.requests_waiting, 0);
+  EXPECT_EQ(activity.work_done, std::nullopt);
+}
+
+TEST(Activity, WorkOfVllmIsWhatItReadAndWrote) {
+  const auto activity = parse_activity(EngineKind::vllm,
+                                       "vllm:prompt_tokens_total{engine=\"0\"} 2.5e+09\n"
+                                       "vllm:prompt_tokens_total{engine=\"1\"} 40.0\n"
+                                       "vllm:prompt_tokens_cached_total{engine=\"0\"} 7.0\n"
+                                       "vllm:generation_tokens_total{engine=\"0\"} 2.0\n");
+  EXPECT_EQ(activity.work_done, 2'500'000'042);
 }
 
 TEST(Activity, B7_WhatTheEngineDoesNotSayIsUnknown) {
