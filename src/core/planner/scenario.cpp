@@ -107,6 +107,7 @@ Scenario masked(Scenario scenario) {
     request->name.reset();
     request->served_name.reset();
     request->port.reset();
+    request->image.reset();  // a registry's name is a host's
     request->labels.clear();
   }
   for (auto& candidate : scenario.host.deployments) {

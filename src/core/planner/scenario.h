@@ -32,8 +32,8 @@ struct Scenario {
 /// and make_plans.
 Result<Plans> plans_of(const Scenario& scenario, const engine::DeployRequest& request);
 
-/// Without paths, names that people gave to deployments, ports and labels. Names of models stay: what fits is about
-/// them.
+/// Without paths, images, names that people gave to deployments, ports and labels. Names of models stay: what fits is
+/// about them.
 Scenario masked(Scenario scenario);
 
 }  // namespace dgxmm::planner

@@ -102,6 +102,7 @@ TEST(Scenario, P0_MaskedItHasNoPathsNamesPortsOrLabelsAndTheSamePlans) {
   described.request->served_name = "secret-project";
   described.request->port = 8123;
   described.request->labels = {{"team", "secret"}};
+  described.request->image = "registry.example/secret/llama:1";
   const auto safe = masked(described);
   EXPECT_EQ(safe.host.deployments[0].name, "deployment-1");
   for (const auto& model : safe.models) {
