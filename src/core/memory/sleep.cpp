@@ -17,7 +17,7 @@ const SleepRecord* last_sleep(std::span<const SleepRecord> records, std::string_
 
 Bytes size_asleep(const Estimate& estimate, int level, std::optional<Bytes> measured_asleep) {
   if (measured_asleep) return *measured_asleep;
-  return estimate.part("runtime") + (level == 1 ? estimate.part("weights") : Bytes{});
+  return estimate.part("runtime") + (level == 1 ? pinned_copies(estimate.part("weights")) : Bytes{});
 }
 
 Bytes freed_by_sleep(Bytes counted_now, Bytes asleep) { return std::max(counted_now - asleep, Bytes{}); }
@@ -25,11 +25,9 @@ Bytes freed_by_sleep(Bytes counted_now, Bytes asleep) { return std::max(counted_
 Bytes pinned_copies(Bytes weights) { return scale_up(weights, 145, 100); }
 
 Bytes wake_peak(const Estimate& estimate, int level, std::optional<Bytes> measured_asleep) {
-  const auto weights = estimate.part("weights");
-  const auto pinned = level == 1 ? pinned_copies(weights) : Bytes{};
-  const auto asleep = measured_asleep.value_or(estimate.part("runtime") + pinned);
+  const auto asleep = size_asleep(estimate, level, measured_asleep);
   const auto cache = estimate.part("kv") + estimate.part("state");
-  return std::max(asleep + weights + cache, estimate.total);
+  return std::max(asleep + estimate.part("weights") + cache, estimate.total);
 }
 
 Bytes needed_to_wake(const Estimate& estimate, int level, std::optional<Bytes> measured_asleep, Bytes counted_now) {

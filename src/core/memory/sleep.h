@@ -30,7 +30,7 @@ const SleepRecord* last_sleep(std::span<const SleepRecord> records, std::string_
                               std::string_view configuration_key, int level);
 
 /// P10: the last measured size asleep; without one, what stays by the formula: the runtime, which is all host memory
-/// here (graphs and contexts stay too), and with level 1 the weights.
+/// here (graphs and contexts stay too), and with level 1 the pinned copies of the weights.
 Bytes size_asleep(const Estimate& estimate, int level, std::optional<Bytes> measured_asleep);
 
 /// What its falling asleep frees: the size it counts with now less the one asleep; 0 when that is not less.
@@ -42,7 +42,7 @@ Bytes pinned_copies(Bytes weights);
 
 /// What it takes in the moment when all of it is awake: what it held asleep, weights and KV cache. Pinned copies of
 /// level 1 are in what it held; they stay with the process, and are not taken back before the cache is there (vLLM
-/// issue 50011). Without a measured size they are added to what stays by the formula. Never below what it reserves.
+/// issue 50011). Never below what it reserves.
 Bytes wake_peak(const Estimate& estimate, int level, std::optional<Bytes> measured_asleep);
 
 /// What has to be free for it to wake up: the peak less what it is counted with now (B2).

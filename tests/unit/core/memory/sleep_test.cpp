@@ -20,9 +20,9 @@ TEST(Sleep, P10_TheMeasuredSizeComesFirst) {
   EXPECT_EQ(size_asleep(estimate_of(gib(30), gib(20), gib(3)), 1, gib(37)), gib(37));
 }
 
-TEST(Sleep, P10_UnmeasuredItKeepsItsRuntimeAndAtLevel1ItsWeights) {
-  const auto estimate = estimate_of(gib(30), gib(20), gib(3));
-  EXPECT_EQ(size_asleep(estimate, 1, {}), gib(33));
+TEST(Sleep, P10_UnmeasuredItKeepsItsRuntimeAndAtLevel1PinnedCopiesOfItsWeights) {
+  const auto estimate = estimate_of(gib(60), gib(20), gib(3));
+  EXPECT_EQ(size_asleep(estimate, 1, {}), gib(3) + gib(87));
   EXPECT_EQ(size_asleep(estimate, 2, {}), gib(3));
 }
 
