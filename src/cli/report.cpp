@@ -45,6 +45,12 @@ std::string takes_text(const dto::Plan& plan) {
   return (plan.takes_measured ? "" : "~") + duration_text(std::chrono::seconds{*plan.takes_s});
 }
 
+/// How far the sizes of all plans are to be trusted, when that is the same for all; else "".
+std::string shared_confidence(const dto::Plans& plans) {
+  const auto& first = plans.plans.front().confidence;
+  return std::ranges::all_of(plans.plans, [&](const auto& plan) { return plan.confidence == first; }) ? first : "";
+}
+
 }  // namespace
 
 int exit_code_of(const dto::Problem& problem) {
@@ -89,6 +95,7 @@ std::string plans_text(const dto::Plans& plans, std::size_t width) {
                {"NEEDS", Align::right},
                {"LEAVES", Align::right},
                {"TAKES", Align::right}}};
+  const auto confidence = shared_confidence(plans);
   const dto::Plan* recommended = nullptr;
   bool any_fits = false;
   for (const auto& plan : plans.plans) {
@@ -97,6 +104,10 @@ std::string plans_text(const dto::Plans& plans, std::size_t width) {
     table.add({plan.recommended ? "*" : "", plan.id, plan.fits ? "yes" : "no", format_bytes(plan.needed_bytes), left,
                takes_text(plan)});
     table.add_note(plan.title);
+    if (!plan.stops.empty() || !plan.sleeps.empty()) {
+      table.add_note(fmt::format("memory: {} free for it then", format_bytes(plan.free_after_bytes)));
+    }
+    if (confidence.empty() && !plan.confidence.empty()) table.add_note(confidence_text(plan.confidence));
     for (const auto& cost : plan.costs) table.add_note(cost);
     if (plan.why) table.add_note("recommended: " + *plan.why);
     for (const auto& reason : plan.unsafe) table.add_note("unsafe: " + reason);
@@ -105,6 +116,7 @@ std::string plans_text(const dto::Plans& plans, std::size_t width) {
   }
   auto text = table.render(width);
   if (recommended != nullptr) text += "* recommended\n";
+  if (!confidence.empty()) text += wrap("sizes are " + confidence_text(confidence), width);
   if (plans.plan_set.empty() || !any_fits) return text;
   // An unsafe plan is never the next thing to paste.
   text += recommended != nullptr

@@ -69,6 +69,7 @@ dto::Plans plans(bool any_fits) {
   smaller.title = "Context 4096";
   smaller.needed_bytes = gib(2);
   smaller.left_bytes = -gib(1);
+  smaller.confidence = "calibrated";
   smaller.takes_s = 90;
   smaller.takes_measured = true;
   dto::Plan stop;
@@ -77,6 +78,9 @@ dto::Plans plans(bool any_fits) {
   stop.fits = any_fits;
   stop.needed_bytes = gib(3);
   stop.left_bytes = gib(4);
+  stop.free_after_bytes = gib(7);
+  stop.confidence = "estimated";
+  stop.stops = {DeploymentId{3}};
   stop.unsafe = {"chat is busy"};
   stop.takes_s = 25;
   stop.costs = {"service: chat is answering requests and is stopped"};
@@ -529,10 +533,13 @@ TEST_F(Commands, DeployThatDoesNotFitShowsThePlansAndTheLineToRun) {
             "   PLAN      FITS    NEEDS         LEAVES  TAKES\n"
             "*  stop:3    yes   3.0 GiB        4.0 GiB   ~25s\n"
             "    Stop chat\n"
+            "    memory: 7.0 GiB free for it then\n"
+            "    estimated: by the formula; no start of this model was measured yet\n"
             "    service: chat is answering requests and is stopped\n"
             "    unsafe: chat is busy\n"
             "   ctx:4096  no    2.0 GiB  short 1.0 GiB     1m\n"
             "    Context 4096\n"
+            "    calibrated: by the formula, corrected by earlier starts of this model\n"
             "* recommended\n"
             "to carry one out: dgxmm apply 7/stop:3\n");
 }
