@@ -259,7 +259,8 @@ class Api final : public ports::HttpHandler {
     const auto where = *given && (*given)->mem_total ? service::Where::elsewhere : service::Where::here;
     const auto prepared = co_await service_.estimates.prepare(std::move(*request), where);
     if (!prepared) co_return problem(prepared.error());
-    const auto others = co_await service_.estimates.prepare_other_quantizations(*prepared);
+    const auto larger = co_await service_.estimates.prepare_larger_quantizations(*prepared);
+    const auto smaller = co_await service_.estimates.prepare_smaller_quantizations(*prepared, std::nullopt);
 
     const auto sized = [&](const service::Prepared& model) -> dto::SizedModel {
       return {model.model, model.config, model.estimate, service_.estimates.estimator_of(model)};
@@ -273,7 +274,8 @@ class Api final : public ports::HttpHandler {
       question.situation = service_.admission.situation_of(*prepared);
       question.budget = budget_view(service_, *snapshot);
     }
-    std::ranges::transform(others, std::back_inserter(question.others), sized);
+    std::ranges::transform(larger, std::back_inserter(question.others), sized);
+    std::ranges::transform(smaller, std::back_inserter(question.others), sized);
     auto fit = dto::make_fit(std::move(question));
     if (!fit) co_return problem(fit.error());
     if (const auto& refused = service_.sampler.latest()->gpu.no_starts; refused && !*given) {

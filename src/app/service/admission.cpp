@@ -81,43 +81,60 @@ Admission::Admission(Estimates& estimates, Sampler& sampler, DeploymentTable& ta
       turns_("admission", seconds_of(estimates.settings().queue_limit_s), loop, clock),
       sets_(kRememberedPlanSets) {}
 
-ports::Task<Result<Decision>> Admission::admit(engine::DeployRequest request) {
-  TurnQueue::Claim claim{.what = "deploy " + request.name.value_or(request.model),
-                         .priority = request.priority.value_or(0)};
-  const auto turn = co_await turns_.take(std::move(claim));
-  if (!turn) co_return fail(turn.error());
-  auto decision = co_await admit_in_turn(std::move(request));
-  co_return decision;
-}
-
-ports::Task<Result<Decision>> Admission::admit_in_turn(engine::DeployRequest request) {
+ports::Task<Result<Prepared>> Admission::prepare(engine::DeployRequest request) {
   if (auto valid = check_name(request); !valid) co_return fail(valid.error());
   auto prepared = co_await estimates_.prepare(std::move(request));
-  if (!prepared) co_return fail(prepared.error());
-  if (loop_.stopping()) co_return fail(shutting_down());
-  if (auto startable = check_startable(prepared->request, prepared->config); !startable) {
-    co_return fail(startable.error());
-  }
+  if (prepared && loop_.stopping()) co_return fail(shutting_down());
+  co_return prepared;
+}
 
-  auto snapshot = sampler_.refresh();
-  if (prepared->estimate.total > snapshot->budget.free_for_new) {
-    prepared->quantizations = co_await estimates_.prepare_other_quantizations(*prepared);
-    if (loop_.stopping()) co_return fail(shutting_down());
-    snapshot = sampler_.refresh();
+ports::Task<Result<Decision>> Admission::admit(engine::DeployRequest request) {
+  const TurnQueue::Claim claim{.what = "deploy " + request.name.value_or(request.model),
+                               .priority = request.priority.value_or(0)};
+  auto prepared = co_await prepare(std::move(request));
+  if (!prepared) co_return fail(prepared.error());
+  for (bool complete = false;; complete = true) {
+    {
+      const auto turn = co_await turns_.take(claim);
+      if (!turn) co_return fail(turn.error());
+      if (complete || fits(*prepared)) co_return admit_in_turn(std::move(*prepared));
+    }
+    const auto room = sampler_.latest()->budget.free_for_new;
+    prepared->quantizations = co_await estimates_.prepare_smaller_quantizations(*prepared, room);
   }
-  if (snapshot->problem) co_return fail(*snapshot->problem);
+}
+
+/// With what was learned since it was prepared, while others had the turn.
+Result<Prepared> Admission::sized_anew(Prepared prepared) const {
+  auto estimate = estimates_.estimator_of(prepared)(prepared.config);
+  if (!estimate) return fail(estimate.error());
+  prepared.estimate = std::move(*estimate);
+  return prepared;
+}
+
+bool Admission::fits(const Prepared& prepared) {
+  const auto sized = sized_anew(prepared);
+  return sized && sized->estimate.total <= sampler_.refresh()->budget.free_for_new;
+}
+
+Result<Decision> Admission::admit_in_turn(Prepared prepared) {
+  auto sized = sized_anew(std::move(prepared));
+  if (!sized) return fail(sized.error());
+  if (auto startable = check_startable(sized->request, sized->config); !startable) return fail(startable.error());
+  const auto snapshot = sampler_.refresh();
+  if (snapshot->problem) return fail(*snapshot->problem);
   Decision decision;
-  if (prepared->estimate.total > snapshot->budget.free_for_new) {
-    const Wanted wanted{.prepared = std::move(*prepared)};
+  if (sized->estimate.total > snapshot->budget.free_for_new) {
+    const Wanted wanted{.prepared = std::move(*sized)};
     auto set = plan_wanted(wanted);
-    if (!set) co_return fail(set.error());
+    if (!set) return fail(set.error());
     decision.refused = std::move(*set);
-    co_return decision;
+    return decision;
   }
-  auto reserved = reserve(*prepared);
-  if (!reserved) co_return fail(reserved.error());
+  auto reserved = reserve(*sized);
+  if (!reserved) return fail(reserved.error());
   decision.admitted = *reserved;
-  co_return decision;
+  return decision;
 }
 
 Result<void> Admission::check_startable(const engine::DeployRequest& request, const engine::EngineConfig& config,
@@ -217,41 +234,52 @@ Result<Deployment*> Admission::find_startable(DeploymentId id) {
   return deployment;
 }
 
-ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
+ports::Task<Result<Prepared>> Admission::prepare_again(DeploymentId id) {
   const auto ended = find_startable(id);
   if (!ended) co_return fail(ended.error());
   auto request = engine::with_config((*ended)->request, (*ended)->config);
-  const auto prepared = co_await estimates_.prepare(std::move(request));
+  auto prepared = co_await estimates_.prepare(std::move(request));
+  if (prepared && loop_.stopping()) co_return fail(shutting_down());
+  co_return prepared;
+}
+
+ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
+  const auto prepared = co_await prepare_again(id);
   if (!prepared) co_return fail(prepared.error());
-  if (loop_.stopping()) co_return fail(shutting_down());
+  co_return readmit_prepared(id, *prepared);
+}
+
+Result<void> Admission::readmit_prepared(DeploymentId id, const Prepared& prepared) {
+  const auto sized = sized_anew(prepared);
+  if (!sized) return fail(sized.error());
   const auto found = find_startable(id);
-  if (!found) co_return fail(found.error());
+  if (!found) return fail(found.error());
   auto& deployment = **found;
 
   const auto snapshot = sampler_.refresh();
-  if (snapshot->problem) co_return fail(*snapshot->problem);
-  if (snapshot->gpu.no_starts) co_return fail(*snapshot->gpu.no_starts);
-  const auto needed = prepared->estimate.total;
+  if (snapshot->problem) return fail(*snapshot->problem);
+  if (snapshot->gpu.no_starts) return fail(*snapshot->gpu.no_starts);
+  const auto needed = sized->estimate.total;
   if (needed > snapshot->budget.free_for_new) {
-    co_return fail("does_not_fit", fmt::format("{} needs {}, {} is free", deployment.name, format_bytes(needed),
-                                               format_bytes(snapshot->budget.free_for_new)));
+    return fail("does_not_fit", fmt::format("{} needs {}, {} is free", deployment.name, format_bytes(needed),
+                                            format_bytes(snapshot->budget.free_for_new)));
   }
   auto port = hold_port(deployment.port);
   std::string message = "starting again";
   if (!port && deployment.request.port) {  // its clients know it by this port
-    co_return fail(port.error().code, port.error().message, "stop what has it, or deploy again with another port",
-                   port.error().where);
+    return fail(port.error().code, port.error().message, "stop what has it, or deploy again with another port",
+                port.error().where);
   }
   if (!port) {
     port = hold_port(std::nullopt);
-    if (!port) co_return fail(port.error());
+    if (!port) return fail(port.error());
     message = fmt::format("starting again on port {}: its port {} is taken by now", *port, deployment.port);
   }
 
   const auto before = deployment;
   try {
-    deployment.estimate = prepared->estimate;
-    deployment.fingerprint = prepared->fingerprint;
+    deployment.estimate = sized->estimate;
+    deployment.fingerprint = sized->fingerprint;
     deployment.port = *port;
     deployment.instance.reset();
     deployment.failure.reset();
@@ -266,27 +294,27 @@ ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
     throw;
   }
   sampler_.refresh();
-  co_return Result<void>{};
+  return {};
 }
 
 ports::Task<Result<Decision>> Admission::readmit(DeploymentId id) {
   const auto* asked = table_.find(id);
   if (asked == nullptr) co_return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
   TurnQueue::Claim claim{.what = "start " + asked->name, .priority = asked->priority, .deployment = id};
+  auto prepared = co_await prepare_again(id);
+  if (!prepared) co_return fail(prepared.error());
   const auto turn = co_await turns_.take(std::move(claim));
   if (!turn) co_return fail(turn.error());
   Decision decision;
-  const auto readmitted = co_await readmit_in_turn(id);
+  const auto readmitted = readmit_prepared(id, *prepared);
   if (readmitted) {
     decision.admitted = id;
     co_return decision;
   }
-  if (readmitted.error().code != "does_not_fit" || loop_.stopping()) co_return fail(readmitted.error());
-  const auto* deployment = table_.find(id);
-  if (deployment == nullptr) co_return fail(readmitted.error());
-  auto prepared = co_await estimates_.prepare(engine::with_config(deployment->request, deployment->config));
-  if (!prepared) co_return fail(prepared.error());
-  const Wanted wanted{.prepared = std::move(*prepared), .returns = id};
+  if (readmitted.error().code != "does_not_fit") co_return fail(readmitted.error());
+  auto sized = sized_anew(std::move(*prepared));
+  if (!sized) co_return fail(sized.error());
+  const Wanted wanted{.prepared = std::move(*sized), .returns = id};
   auto set = plan_wanted(wanted);
   if (!set) co_return fail(set.error());
   decision.refused = std::move(*set);
@@ -372,7 +400,8 @@ ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
   if (auto valid = check_name(request); !valid) co_return fail(valid.error());
   auto prepared = co_await estimates_.prepare(std::move(request));
   if (!prepared) co_return fail(prepared.error());
-  prepared->quantizations = co_await estimates_.prepare_other_quantizations(*prepared);
+  const auto room = sampler_.refresh()->budget.free_for_new;
+  prepared->quantizations = co_await estimates_.prepare_smaller_quantizations(*prepared, room);
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) co_return fail(*snapshot->problem);
   const Wanted wanted{.prepared = std::move(*prepared)};
@@ -453,7 +482,8 @@ ports::Task<Result<planner::Scenario>> Admission::describe_host(std::optional<en
     auto asked = co_await estimates_.prepare(std::move(*request));
     if (!asked) co_return fail(asked.error());
     prepared = std::move(*asked);
-    prepared.quantizations = co_await estimates_.prepare_other_quantizations(prepared);
+    // Of any size: the scenario may be asked about a host with more or less memory.
+    prepared.quantizations = co_await estimates_.prepare_smaller_quantizations(prepared, std::nullopt);
     scenario.request = prepared.request;
     scenario.models.push_back(*prepared.model);
     for (const auto& other : prepared.quantizations) scenario.models.push_back(*other.model);

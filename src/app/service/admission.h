@@ -42,11 +42,13 @@ class Admission {
   Admission(Estimates& estimates, Sampler& sampler, DeploymentTable& table, ports::TcpPorts& tcp_ports, Clock& clock,
             ports::EventLoop& loop);
 
-  /// Takes its turn and decides. The deployment is `starting`; the caller starts it. Errors, of each that takes its
-  /// turn: those of `TurnQueue::take`.
+  /// Takes its turn and decides. The deployment is `starting`; the caller starts it. Disks are read before the turn,
+  /// so that one that hangs holds up nobody else. Errors, of each that takes its turn: those of `TurnQueue::take`.
   ports::Task<Result<Decision>> admit(engine::DeployRequest request);
-  /// The same for one whose turn the caller already has.
-  ports::Task<Result<Decision>> admit_in_turn(engine::DeployRequest request);
+  /// What `admit` does first. Errors: `bad_field`, those of Estimates::prepare.
+  ports::Task<Result<Prepared>> prepare(engine::DeployRequest request);
+  /// Decides on what was prepared, sized by what is known by now; the caller has the turn.
+  Result<Decision> admit_in_turn(Prepared prepared);
   /// A stopped or failed deployment once more, with the configuration that it had, sized by what is known by now (C3,
   /// C5), and on its port; on another one only when nobody had asked for that port and it is taken by now. Errors:
   /// `deployment_not_found`, `already_running`, `name_taken`, `port_taken`, `does_not_fit`, those of
@@ -89,6 +91,10 @@ class Admission {
   [[nodiscard]] const TurnQueue& turns() const { return turns_; }
 
  private:
+  [[nodiscard]] Result<Prepared> sized_anew(Prepared prepared) const;
+  bool fits(const Prepared& prepared);
+  ports::Task<Result<Prepared>> prepare_again(DeploymentId id);
+  Result<void> readmit_prepared(DeploymentId id, const Prepared& prepared);
   Result<DeploymentId> reserve(const Prepared& prepared);
   /// Errors: why it cannot be started again.
   Result<Deployment*> find_startable(DeploymentId id);

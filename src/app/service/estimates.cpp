@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <iterator>
 #include <stdexcept>
@@ -91,19 +92,51 @@ ports::Task<Result<Prepared>> Estimates::prepare(engine::DeployRequest request, 
   co_return prepared;
 }
 
-ports::Task<std::vector<Prepared>> Estimates::prepare_other_quantizations(Prepared asked) {
-  std::vector<Prepared> others;
-  if (asked.model->base_model.empty()) co_return others;
+ports::Task<std::vector<model::CatalogEntry>> Estimates::quantizations_of(
+    std::shared_ptr<const model::ModelDescription> asked) {
+  std::vector<model::CatalogEntry> found;
   const auto snapshot = co_await catalog_.latest();
-  if (!snapshot) co_return others;
-  for (const auto* entry : model::other_quantizations((*snapshot)->found.models, *asked.model)) {
+  if (!snapshot) co_return found;
+  for (const auto* entry : model::other_quantizations((*snapshot)->found.models, *asked)) found.push_back(*entry);
+  co_return found;
+}
+
+ports::Task<std::vector<Prepared>> Estimates::prepare_each(Prepared asked, std::vector<std::string> paths) {
+  std::vector<Prepared> others;
+  for (auto& path : paths) {
     auto request = asked.request;
-    request.model = entry->path;
+    request.model = std::move(path);
     auto prepared = co_await prepare(std::move(request), asked.where);
     // A name that is linked to the same weights is the same quantization.
     if (prepared && prepared->model->fingerprint != asked.model->fingerprint) others.push_back(std::move(*prepared));
-    if (others.size() == kMostOtherQuantizations) break;
   }
+  co_return others;
+}
+
+ports::Task<std::vector<Prepared>> Estimates::prepare_smaller_quantizations(Prepared asked, std::optional<Bytes> room) {
+  const auto all = co_await quantizations_of(asked.model);
+  std::vector<const model::CatalogEntry*> smaller;
+  for (const auto& entry : all) {
+    if (entry.size < asked.model->weights.files) smaller.push_back(&entry);
+  }
+  std::vector<std::string> paths;
+  for (const auto* entry : model::worth_reading(std::move(smaller), room, kMostOtherQuantizations)) {
+    paths.push_back(entry->path);
+  }
+  auto others = co_await prepare_each(std::move(asked), std::move(paths));
+  co_return others;
+}
+
+ports::Task<std::vector<Prepared>> Estimates::prepare_larger_quantizations(Prepared asked) {
+  const auto all = co_await quantizations_of(asked.model);
+  std::vector<std::string> paths;
+  for (const auto& entry : all) {
+    if (entry.size > asked.model->weights.files) paths.push_back(entry.path);
+  }
+  if (paths.size() > kMostOtherQuantizations) {
+    paths.erase(paths.begin(), paths.end() - std::ptrdiff_t{kMostOtherQuantizations});
+  }
+  auto others = co_await prepare_each(std::move(asked), std::move(paths));
   co_return others;
 }
 

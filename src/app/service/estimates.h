@@ -47,8 +47,11 @@ class Estimates {
   /// Errors: those of ModelFiles::describe, engine::resolve and memory::estimate; `model_not_found` for a name that
   /// the catalog does not have.
   ports::Task<Result<Prepared>> prepare(engine::DeployRequest request, Where where = Where::here);
-  /// The same request for the other quantizations of its model in the catalog; those that cannot be had are left out.
-  ports::Task<std::vector<Prepared>> prepare_other_quantizations(Prepared asked);
+  /// P4: the same request for the smaller quantizations of its model in the catalog, the largest first; those that
+  /// cannot be had, and those that are certain not to fit into `room`, are left out.
+  ports::Task<std::vector<Prepared>> prepare_smaller_quantizations(Prepared asked, std::optional<Bytes> room);
+  /// The nearest larger ones, the largest first.
+  ports::Task<std::vector<Prepared>> prepare_larger_quantizations(Prepared asked);
 
   /// What links in these models' folders lead to outside of them.
   ports::Task<std::vector<ports::LinkedFile>> linked_files(std::vector<std::string> models);
@@ -86,6 +89,9 @@ class Estimates {
   [[nodiscard]] memory::Placement placement() const { return placement_; }
 
  private:
+  /// As model::other_quantizations, of the catalog.
+  ports::Task<std::vector<model::CatalogEntry>> quantizations_of(std::shared_ptr<const model::ModelDescription> asked);
+  ports::Task<std::vector<Prepared>> prepare_each(Prepared asked, std::vector<std::string> paths);
   ports::Task<Result<std::string>> resolve_path(std::string model, std::string field);
 
   ports::ModelFiles& files_;

@@ -67,7 +67,8 @@ std::unexpected<Error> shutting_down() { return fail("shutting_down", "dgxmm is 
 struct Operations::Running {
   Shared operation;
   Wanted wanted;
-  planner::Plan plan;  ///< as it was shown
+  planner::Plan plan;   ///< as it was shown
+  Prepared under_plan;  ///< the request as the plan has it, of a new deployment
   bool even_if_busy = false;
   std::optional<TurnQueue::Turn> turn;
 
@@ -262,6 +263,13 @@ ports::Task<Result<void>> Operations::give_way(std::shared_ptr<Running> running,
 ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running> running) {
   auto& operation = *running->operation;
   const auto& plan = running->plan;
+  if (!running->wanted.returns) {
+    auto request = engine::with_config(running->prepared().request, plan.config);
+    if (!plan.model_path.empty()) request.model = plan.model_path;
+    auto prepared = co_await admission_.prepare(std::move(request));
+    if (!prepared) co_return fail(prepared.error());
+    running->under_plan = std::move(*prepared);
+  }
   TurnQueue::Claim claim{.what = fmt::format("plan {} for {}", plan.id, operation.model),
                          .priority = running->prepared().request.priority.value_or(0),
                          .operation = operation.id};
@@ -341,10 +349,7 @@ ports::Task<Result<DeploymentId>> Operations::admit(std::shared_ptr<Running> run
     if (!admitted) co_return fail(admitted.error());
     co_return *returns;
   }
-  const auto& plan = running->plan;
-  auto request = engine::with_config(running->prepared().request, plan.config);
-  if (!plan.model_path.empty()) request.model = plan.model_path;
-  const auto decision = co_await admission_.admit_in_turn(std::move(request));
+  const auto decision = admission_.admit_in_turn(running->under_plan);
   if (!decision) co_return fail(decision.error());
   if (!decision->admitted) co_return fail("does_not_fit", decision->refused->plans.summary);
   co_return *decision->admitted;

@@ -189,4 +189,16 @@ std::vector<const CatalogEntry*> other_quantizations(std::span<const CatalogEntr
   return found;
 }
 
+std::vector<const CatalogEntry*> worth_reading(std::vector<const CatalogEntry*> smaller, std::optional<Bytes> room,
+                                               std::size_t most) {
+  if (smaller.empty()) return smaller;
+  const auto* smallest = smaller.back();
+  if (room) std::erase_if(smaller, [&](const auto* entry) { return entry->size > *room && entry != smallest; });
+  if (smaller.size() > most) {
+    smaller.resize(most);
+    smaller.back() = smallest;
+  }
+  return smaller;
+}
+
 }  // namespace dgxmm::model

@@ -2,6 +2,7 @@
 #include "base/result.h"
 #include "core/model/layout.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -71,5 +72,11 @@ Result<std::string> find_model(const Catalog& catalog, std::string_view name, st
 /// equally large ones one. Nothing when the base model is not known.
 std::vector<const CatalogEntry*> other_quantizations(std::span<const CatalogEntry> models,
                                                      const ModelDescription& model);
+
+/// Of smaller ones, the largest first, those that are worth reading to find the largest that fits into `room` (absent:
+/// not known): files larger than that cannot fit. At most `most`, of 1 or more; the smallest is among them, because its
+/// plan says what is missing when none fits.
+std::vector<const CatalogEntry*> worth_reading(std::vector<const CatalogEntry*> smaller, std::optional<Bytes> room,
+                                               std::size_t most);
 
 }  // namespace dgxmm::model

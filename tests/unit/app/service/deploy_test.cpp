@@ -280,6 +280,31 @@ TEST(Deploy, NamesAreUniqueAmongWhatRunsAndNeverLookLikeIds) {
   EXPECT_EQ(daemon.at(daemon.deploy(R"("model": "/models/42.gguf")")).name, "model-42-2");
 }
 
+TEST(Deploy, P13_AFolderThatHangsHoldsUpNobodyElse) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  EXPECT_EQ(daemon.request("POST", path_of(id, "/stop")).status, 200);
+  daemon.loop->pool_takes = 1min;
+  const auto first = daemon.send("POST", "/api/v1/deployments", R"({"model": "/models/b.gguf"})");
+  const auto again = daemon.send("POST", path_of(id, "/start"));
+  daemon.loop->run_for(5s);
+  ASSERT_FALSE(*first) << "its header is being read";
+  bool had = false;
+  const auto take_turn = [](service::TurnQueue& turns, bool& done) -> ports::Task<> {
+    service::TurnQueue::Claim claim{.what = "test"};
+    const auto turn = co_await turns.take(std::move(claim));
+    done = true;
+  };
+  daemon.loop->spawn("take a turn", take_turn(daemon.service->admission.turns(), had));
+  daemon.loop->run_for(1s);
+  EXPECT_TRUE(had) << "the turn is free meanwhile";
+  daemon.loop->run_for(3min);
+  ASSERT_TRUE(*first && *again);
+  EXPECT_EQ((*first)->status, 201) << (*first)->body;
+  EXPECT_EQ((*again)->status, 202) << (*again)->body;
+}
+
 TEST(Deploy, PortThatAnotherDeploymentHasNotBoundYetIsTaken) {
   World world;
   world.runtime.next.loading_takes = 1min;

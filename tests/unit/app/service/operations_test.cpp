@@ -464,6 +464,50 @@ TEST_F(Quantizations, P4_P11_ThePlanStartsTheOtherFileUnderTheSameName) {
   EXPECT_EQ(world.runtime.running_count(), 1U);
 }
 
+TEST_F(Quantizations, P4_TheLargestThatFitsIsFoundAmongMany) {
+  auto& models = world.models.models;
+  models["/models/b.gguf"].weights.files = gib(30);
+  world.models.catalog.models[0].size = gib(30);
+  // By name, those that come first are larger than what was asked for, or too large.
+  for (int i = 0; i < 60; ++i) {
+    const auto path = fmt::format("/models/b-{:02}.gguf", i);
+    auto other = small_model(path);
+    other.base_model = "b/32x4096";
+    other.fingerprint.digest = path;
+    other.weights.files = other.weights.tensors = mib(60 * 512) - mib(256) * (i - 40);
+    models[path] = other;
+    world.models.catalog.models.push_back({.name = other.name,
+                                           .path = path,
+                                           .format = model::Format::gguf,
+                                           .size = other.weights.files,
+                                           .architecture = {},
+                                           .quantization = "Q",
+                                           .base_model = other.base_model,
+                                           .problem = {}});
+  }
+  world.host.held_by_others = gib(52) - gib(29);
+  daemon->kill();
+  daemon.emplace(world);
+  const auto body = R"({"model": "/models/b.gguf", "ctx_size": 4096, "cache_type_k": "q4_0", "cache_type_v": "q4_0"})";
+  for (const auto* target : {"/api/v1/plans", "/api/v1/deployments"}) {
+    auto plans = json_of(daemon->request("POST", target, body));
+    if (plans.as_object().contains("plans") && plans.at("plans").is_object()) plans = plans.at("plans");
+    const auto quant = std::ranges::find_if(plans.at("plans").as_array(),
+                                            [](const auto& plan) { return plan.at("kind").as_string() == "quant"; });
+    ASSERT_NE(quant, plans.at("plans").as_array().end()) << plans;
+    EXPECT_TRUE(quant->at("fits").as_bool()) << *quant;
+    EXPECT_LT(quant->at("left_bytes").as_int64(), mib(256).count()) << "the next larger one would not fit: " << *quant;
+  }
+}
+
+TEST_F(Quantizations, P4_FitShowsLargerOnesToo) {
+  world.host.held_by_others = gib(20);
+  const auto fit = daemon->request("POST", "/api/v1/fit", R"({"model": "/models/b-q2.gguf", "ctx_size": 4096})");
+  const auto others = json_of(fit).at("reach").at("quantizations").as_array();
+  ASSERT_EQ(others.size(), 1U) << fit.body;
+  EXPECT_EQ(others[0].at("quantization").as_string(), "Q8_0");
+}
+
 TEST_F(Quantizations, P4_FitNamesItAsThePlanThatHelps) {
   const auto fit = daemon->request("POST", "/api/v1/fit", R"({"model": "/models/b.gguf", "ctx_size": 4096})");
   EXPECT_EQ(member(fit, "verdict"), "fits_after") << fit.body;

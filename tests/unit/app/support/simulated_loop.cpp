@@ -83,6 +83,7 @@ void SimulatedLoop::post(std::function<void()> work) { asio::post(*context_, std
 
 ports::Task<> SimulatedLoop::on_pool(std::function<void()> work) {
   co_await asio::post(asio::use_awaitable);
+  if (pool_takes > milliseconds{0}) co_await sleep_for(pool_takes);
   work();
   co_await asio::post(asio::use_awaitable);
 }

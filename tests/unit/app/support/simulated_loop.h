@@ -65,6 +65,8 @@ class SimulatedLoop final : public ports::EventLoop {
     return std::move(**result);
   }
 
+  std::chrono::milliseconds pool_takes{0};  ///< as on a disk that is slow, or hangs
+
   /// Like SIGTERM: every sleep ends at once, and every task is run to its end. False: one does not end.
   [[nodiscard]] bool stop();
   /// Like SIGKILL: no task ever goes on; the frames of all are destroyed.

@@ -171,6 +171,23 @@ TEST(OtherQuantizations, P4_AreOfTheSameBaseModelUsableAndTheMildestFirst) {
   EXPECT_THAT(other_quantizations(models, asked), IsEmpty()) << "unknown is not equal to unknown";
 }
 
+TEST(WorthReading, P4_TheLargestThatCanFitComeFirstAndTheSmallestIsAmongThem) {
+  std::vector<CatalogEntry> models;
+  for (int i = 1; i <= 40; ++i) models.push_back(sized("base", gib(i), std::to_string(i)));
+  const auto smaller = other_quantizations(models, {.base_model = "base"});
+  const auto paths = [&](std::optional<Bytes> room, std::size_t most) {
+    std::vector<std::string> result;
+    for (const auto* entry : worth_reading(smaller, room, most)) result.push_back(entry->path);
+    return result;
+  };
+  EXPECT_THAT(paths(gib(20), 3), ElementsAre("20", "19", "1"));
+  EXPECT_THAT(paths(std::nullopt, 3), ElementsAre("40", "39", "1"));
+  EXPECT_THAT(paths(gib(2), 3), ElementsAre("2", "1"));
+  EXPECT_THAT(paths(mib(1), 3), ElementsAre("1")) << "to say what is missing";
+  EXPECT_THAT(paths(-gib(1), 1), ElementsAre("1"));
+  EXPECT_THAT(worth_reading({}, gib(1), 3), IsEmpty());
+}
+
 TEST(Group, HoldsTheQuantizationsOfAModelInEveryFormat) {
   ModelDescription gguf{.architecture = "qwen3", .embedding_length = 4096, .vocabulary = 151'936};
   gguf.layers.assign(36, Layer{});
