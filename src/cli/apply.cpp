@@ -7,11 +7,12 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 namespace dgxmm::cli {
 namespace {
 
-/// "SET/PLAN", or a plan of the newest set that has it. A plan's id may name a model, with a slash in it.
+/// "SET/PLAN", or a plan that only one request has. A plan's id may name a model, with a slash in it.
 std::string path_to_apply(const std::string& plan, bool even_if_busy) {
   const auto slash = plan.find('/');
   const bool has_set = slash != std::string::npos && plan.find(':') > slash;
@@ -57,7 +58,12 @@ int run(const ApplyCommand& command, Context& context) {
   }
   if (!succeeded) {
     const dto::Failure unexplained{"operation_failed", "the plan could not be carried out", {}, {}};
-    report(context, problem_of(operation->failure.value_or(unexplained)));
+    auto problem = problem_of(operation->failure.value_or(unexplained));
+    if (operation->new_plan_set) {
+      auto plans = context.api.get<dto::Plans>("/plans/" + net::percent_encode(*operation->new_plan_set));
+      if (plans) problem.plans = std::move(*plans);
+    }
+    report(context, problem);
     return kExitError;
   }
   if (operation->deployment) {

@@ -428,7 +428,9 @@ void CommandLine::add_plan_commands() {
       "reads it.");
 
   auto& apply = add("apply", "carry out a plan", [this] { return apply_; });
-  apply.add_option("PLAN", apply_.plan, "7/stop:3, or stop:3 of the newest set that has it")->type_name("")->required();
+  apply.add_option("PLAN", apply_.plan, "7/stop:3; or stop:3 when only one request has it, and it is safe")
+      ->type_name("")
+      ->required();
   apply.add_flag("--detach{false}", apply_.wait, "return at once; the daemon goes on");
   apply.add_flag("--even-if-busy", apply_.even_if_busy,
                  "also when one that gives way has got requests in flight since the plan was shown");

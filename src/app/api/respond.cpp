@@ -53,6 +53,8 @@ int status_of(const std::string& code) {
       {"not_found", 404},
       {"deployment_not_found", 404},
       {"plan_not_found", 404},
+      {"plan_ambiguous", 409},
+      {"plan_unsafe", 409},
       {"operation_not_found", 404},
       {"queue_entry_not_found", 404},
       {"model_not_found", 404},

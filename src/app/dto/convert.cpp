@@ -163,7 +163,7 @@ Plan to_dto(const planner::Plan& plan) {
               .title = plan.title,
               .fits = plan.fits,
               .recommended = plan.recommended,
-              .unsafe = plan.unsafe,
+              .unsafe = planner::reasons_of(plan),
               .needed_bytes = plan.needed,
               .free_before_bytes = plan.free_before,
               .free_after_bytes = plan.free_after,

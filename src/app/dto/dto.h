@@ -267,7 +267,7 @@ struct OperationStep {
   std::string message;
   std::optional<DeploymentId> stops;        ///< the deployment that this step stops
   std::optional<DeploymentId> sleeps = {};  ///< the deployment that it puts to sleep
-  std::optional<std::int64_t> level = {};   ///< of that sleep, or of the one that it is woken from
+  std::optional<std::int64_t> level = {};   ///< of that sleep, or of the one that it is stopped in or woken from
   std::optional<DeploymentId> wakes = {};   ///< the deployment that this step wakes up
 };
 
@@ -285,6 +285,7 @@ struct Operation {
   std::optional<Failure> failure;
   std::optional<std::string> cancelled_at = {};  ///< when that was asked for; what was done is undone from then on
   std::optional<std::int64_t> queue_place = {};  ///< while it waits for its turn; 1: the next
+  std::optional<std::string> new_plan_set = {};  ///< the plans by now, of one that had changed when its turn came
 };
 
 /// One that waits for its turn.

@@ -56,7 +56,7 @@ BOOST_DESCRIBE_STRUCT(Models, (), (folders, models, warnings, scanned_at, age_s)
 BOOST_DESCRIBE_STRUCT(OperationStep, (), (what, state, message, stops, sleeps, level, wakes))
 BOOST_DESCRIBE_STRUCT(Operation, (),
                       (id, plan_set, plan, title, unsafe, model, state, steps, deployment, failure, cancelled_at,
-                       queue_place))
+                       queue_place, new_plan_set))
 BOOST_DESCRIBE_STRUCT(QueueEntry, (), (id, queue, what, priority, place, since, deployment, operation))
 BOOST_DESCRIBE_STRUCT(Queue, (), (deciding, starting, waiting))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))

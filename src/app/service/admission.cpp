@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -533,12 +534,19 @@ const PlanSet* Admission::find_set(const std::string& id) const {
   return found == sets.end() ? nullptr : &*found;
 }
 
-const PlanSet* Admission::newest_set_with(const std::string& plan_id) const {
-  const auto& sets = sets_.items();
-  for (auto set = sets.rbegin(); set != sets.rend(); ++set) {
-    if (std::ranges::any_of(set->plans.plans, [&](const auto& plan) { return plan.id == plan_id; })) return &*set;
+std::vector<const PlanSet*> Admission::newest_sets_with(const std::string& plan_id) const {
+  const auto has_plan = [&](const PlanSet& set) {
+    return std::ranges::any_of(set.plans.plans, [&](const auto& plan) { return plan.id == plan_id; });
+  };
+  std::vector<const PlanSet*> newest;
+  for (const auto& set : std::views::reverse(sets_.items())) {
+    const auto same_request = [&](const PlanSet* other) {
+      return other->wanted.returns == set.wanted.returns &&
+             other->wanted.prepared.request == set.wanted.prepared.request;
+    };
+    if (has_plan(set) && std::ranges::none_of(newest, same_request)) newest.push_back(&set);
   }
-  return nullptr;
+  return newest;
 }
 
 }  // namespace dgxmm::service

@@ -83,9 +83,10 @@ class Admission {
   /// The same, to be shown: they are remembered.
   Result<PlanSet> plan_wanted(const Wanted& wanted);
 
-  /// A set that was shown. By its id, or the newest that has a plan of that id.
+  /// A set that was shown.
   [[nodiscard]] const PlanSet* find_set(const std::string& id) const;
-  [[nodiscard]] const PlanSet* newest_set_with(const std::string& plan_id) const;
+  /// Of each request that has a plan of that id its newest set, the newest first.
+  [[nodiscard]] std::vector<const PlanSet*> newest_sets_with(const std::string& plan_id) const;
 
   TurnQueue& turns() { return turns_; }
   [[nodiscard]] const TurnQueue& turns() const { return turns_; }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace dgxmm::service {
@@ -32,11 +33,9 @@ const planner::Plan* find_plan(const planner::Plans& plans, const std::string& i
 }
 
 /// A plan is executed only as it was shown. When the request fits by now there are no plans: nothing is stopped for it.
-const planner::Plan* find_unchanged(const planner::Plan& shown, const planner::Plans& now) {
+const planner::Plan* find_unchanged(const planner::Plan& shown, const planner::Plans& now, bool even_if_busy) {
   const auto* plan = find_plan(now, shown.id);
-  const bool same = plan != nullptr && plan->fits && plan->stops == shown.stops && plan->sleeps == shown.sleeps &&
-                    plan->config == shown.config && plan->model_path == shown.model_path;
-  return same ? plan : nullptr;
+  return plan != nullptr && planner::is_as_shown(shown, *plan, even_if_busy) ? plan : nullptr;
 }
 
 /// Right after a restart one that has served has not been asked again yet.
@@ -59,6 +58,9 @@ bool is_cancelled(const dto::Operation& operation) { return operation.cancelled_
 std::unexpected<Error> cancelled() {
   return fail("cancelled", "it was cancelled", "ask for the plans again when you want it after all");
 }
+
+/// It was asleep when it was stopped.
+bool slept_before(const dto::OperationStep& step) { return step.stops && step.level; }
 
 std::unexpected<Error> shutting_down() { return fail("shutting_down", "dgxmm is shutting down"); }
 
@@ -88,7 +90,12 @@ Operations::Operations(ports::Store& store, Admission& admission, Supervisor& su
 
 Result<Operations::Begun> Operations::apply(const std::string& plan_set, const std::string& plan_id,
                                             bool even_if_busy) {
-  const auto* found = plan_set.empty() ? admission_.newest_set_with(plan_id) : admission_.find_set(plan_set);
+  const auto* found = admission_.find_set(plan_set);
+  if (plan_set.empty()) {
+    const auto meant = find_meant(plan_id);
+    if (!meant) return fail(meant.error());
+    found = *meant;
+  }
   const auto* shown = found == nullptr ? nullptr : find_plan(found->plans, plan_id);
   if (shown == nullptr) {
     return fail("plan_not_found",
@@ -117,7 +124,7 @@ Result<Operations::Begun> Operations::apply(const std::string& plan_set, const s
   if (snapshot->problem) return fail(*snapshot->problem);
   const auto now = admission_.plans_for(running->wanted);
   if (!now) return fail(now.error());
-  const auto* unchanged = find_unchanged(plan, *now);
+  const auto* unchanged = find_unchanged(plan, *now, running->even_if_busy);
   if (unchanged == nullptr) {
     auto changed = admission_.plan_wanted(running->wanted);
     if (!changed) return fail(changed.error());
@@ -131,6 +138,30 @@ Result<Operations::Begun> Operations::apply(const std::string& plan_set, const s
                   {{"operation", operation->id}, {"plan", plan_id}});
   loop_.spawn("plan " + plan_id, run(running));
   return Begun{.operation = operation, .changed = {}};
+}
+
+Result<const PlanSet*> Operations::find_meant(const std::string& plan_id) const {
+  const auto sets = admission_.newest_sets_with(plan_id);
+  if (sets.empty()) return nullptr;
+  const auto& set = *sets.front();
+  if (sets.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto* other : sets) names.push_back(fmt::format("{}/{} for {}", other->id, plan_id, name_of(*other)));
+    return fail("plan_ambiguous",
+                fmt::format("there are plans '{}' for several requests: {}", plan_id, fmt::join(names, ", ")),
+                "name the set too", plan_id);
+  }
+  const auto reasons = planner::reasons_of(*find_plan(set.plans, plan_id));
+  if (reasons.empty()) return &set;
+  return fail("plan_unsafe",
+              fmt::format("plan {}/{} for {} is unsafe: {}", set.id, plan_id, name_of(set), fmt::join(reasons, "; ")),
+              fmt::format("`dgxmm apply {}/{}` carries it out all the same", set.id, plan_id), plan_id);
+}
+
+std::string Operations::name_of(const PlanSet& set) const {
+  const auto* returning = set.wanted.returns ? table_.find(*set.wanted.returns) : nullptr;
+  if (returning != nullptr) return returning->name;
+  return set.wanted.prepared.model ? set.wanted.prepared.model->name : std::string{"a deployment that is gone"};
 }
 
 Result<std::shared_ptr<const dto::Operation>> Operations::cancel(const std::string& id) {
@@ -163,12 +194,12 @@ Result<std::shared_ptr<const dto::Operation>> Operations::cancel(const std::stri
 
 Operations::Shared Operations::add(const PlanSet& set, const planner::Plan& plan) {
   const auto* returning = set.wanted.returns ? table_.find(*set.wanted.returns) : nullptr;
-  const auto model = returning != nullptr ? returning->name : set.wanted.prepared.model->name;
+  const auto model = name_of(set);
   auto operation = std::make_shared<dto::Operation>();
   operation->plan_set = set.id;
   operation->plan = plan.id;
   operation->title = plan.title;
-  operation->unsafe = plan.unsafe;
+  operation->unsafe = planner::reasons_of(plan);
   operation->model = model;
   operation->state = "running";
   const auto wait = [&](std::string what, std::optional<DeploymentId> stops) -> dto::OperationStep& {
@@ -186,7 +217,8 @@ Operations::Shared Operations::add(const PlanSet& set, const planner::Plan& plan
   }
   for (const auto id : plan.stops) {
     const auto* deployment = table_.find(id);
-    wait(fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), id);
+    auto& step = wait(fmt::format("stop {}", deployment == nullptr ? std::to_string(id.value) : deployment->name), id);
+    if (deployment != nullptr && deployment->state == State::sleeping) step.level = deployment->sleep_level;
   }
   wait("wait until the memory is free", std::nullopt);
   const bool wakes = returning != nullptr && returning->state == State::sleeping;
@@ -242,8 +274,7 @@ ports::Task<Bytes> Operations::wait_for_memory(Shared operation, Bytes needed) {
 ports::Task<Result<void>> Operations::give_way(std::shared_ptr<Running> running, std::size_t index) {
   const auto step = running->operation->steps[index];
   const auto victim = victim_of(step).value();
-  const bool shown_as_busy = std::ranges::find(running->plan.busy, victim) != running->plan.busy.end();
-  const bool interrupts = running->even_if_busy || shown_as_busy;
+  const bool interrupts = running->even_if_busy || planner::interrupts(running->plan, victim);
   Result<void> gave_way;
   if (!interrupts) gave_way = co_await supervisor_.check_idle(victim);
   if (loop_.stopping()) co_return shutting_down();
@@ -285,9 +316,12 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
   sampler_.refresh();
   const auto now = admission_.plans_for(running->wanted);
   if (!now) co_return fail(now.error());
-  if (find_unchanged(plan, *now) == nullptr) {
+  if (find_unchanged(plan, *now, running->even_if_busy) == nullptr) {
+    auto changed = admission_.plan_wanted(running->wanted);
+    if (!changed) co_return fail(changed.error());
+    operation.new_plan_set = changed->id;
     co_return fail("plan_changed", "the host has changed since the plan was made: " + now->summary,
-                   "ask for the plans again");
+                   fmt::format("the plans by now are set {}", changed->id));
   }
   if (!running->wanted.returns) {
     if (auto startable = admission_.check_startable(running->prepared().request, plan.config, plan.stops); !startable) {
@@ -419,8 +453,11 @@ ports::Task<> Operations::undo_and_fail(Shared operation, std::optional<TurnQueu
   for (const auto& step : operation->steps) {
     const auto* deployment = victim_of(step) ? table_.find(*victim_of(step)) : nullptr;
     if (!stays_away(step) || deployment == nullptr) continue;
-    if (step.stops && !serves(*deployment)) lost.push_back(deployment->name);
-    if (step.sleeps && deployment->state != State::ready) asleep.push_back(deployment->name);
+    const bool is_lost = step.stops && !serves(*deployment);
+    const bool is_asleep = step.sleeps && deployment->state != State::ready;
+    if (is_lost) lost.push_back(deployment->name);
+    if (is_asleep) asleep.push_back(deployment->name);
+    if (is_lost || is_asleep) note_not_back(*operation, step);
   }
   auto& failure = operation->failure.value();
   if (!asleep.empty()) {
@@ -440,7 +477,27 @@ ports::Task<> Operations::undo_and_fail(Shared operation, std::optional<TurnQueu
                   {{"operation", operation->id}});
 }
 
-/// In reverse, but the more important ones first: there may not be room for all of them any more.
+/// Shown with the deployment until somebody acts.
+void Operations::note_not_back(const dto::Operation& operation, const dto::OperationStep& step) {
+  auto* deployment = table_.find(victim_of(step).value());
+  const bool may_return = deployment->state == State::sleeping || deployment::is_final(deployment->state);
+  if (!may_return) return;
+  const auto why = step.message.empty() ? std::string{} : ": " + step.message;
+  const bool sleeps = deployment->state == State::sleeping;
+  std::vector<std::string> last_lines;
+  if (deployment->failure) last_lines = deployment->failure->last_lines;
+  deployment->failure =
+      Failure{.code = std::string{dto::kNotBroughtBack},
+              .message = fmt::format("{} for plan {} and not back{}", step.stops ? "stopped" : "put to sleep",
+                                     operation.plan, why),
+              .hint = fmt::format("when there is room: `dgxmm {} {}`", sleeps ? "wake" : "start", deployment->name),
+              .last_lines = std::move(last_lines)};
+  table_.save_fact(*deployment);
+  sampler_.refresh();
+}
+
+/// In reverse, but the more important ones first: there may not be room for all of them any more. Those that slept are
+/// last: nobody waits for them, and they take more until they sleep again.
 std::vector<std::size_t> Operations::undo_order(const dto::Operation& operation) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < operation.steps.size(); ++i) {
@@ -451,7 +508,8 @@ std::vector<std::size_t> Operations::undo_order(const dto::Operation& operation)
     const auto* deployment = table_.find(victim_of(operation.steps[i]).value());
     return deployment == nullptr ? 0 : deployment->priority;
   };
-  std::ranges::sort(order, std::greater{}, [&](std::size_t i) { return std::pair{priority_of(i), i}; });
+  std::ranges::sort(order, std::greater{},
+                    [&](std::size_t i) { return std::tuple{!slept_before(operation.steps[i]), priority_of(i), i}; });
   return order;
 }
 
@@ -492,23 +550,42 @@ ports::Task<> Operations::undo(Shared operation, std::optional<TurnQueue::Turn> 
   for (const auto i : undo_order(*operation)) {
     const auto again = co_await start_again(operation, i);
     if (loop_.stopping()) co_return;
-    if (again && *again) restarted.push_back(i);
     if (!again) end_step(*operation, i, "undo_failed", again.error().message);
+    if (!again || !*again) continue;
+    if (slept_before(operation->steps[i])) {
+      co_await end_undo(operation, i);  // until it sleeps it takes more than it gave back
+      if (loop_.stopping()) co_return;
+    } else {
+      restarted.push_back(i);
+    }
   }
   turn.reset();
   for (const auto i : restarted) {
-    const auto id = victim_of(operation->steps[i]).value();
-    co_await supervisor_.settle(id);
+    co_await end_undo(operation, i);
     if (loop_.stopping()) co_return;
-    const auto* deployment = table_.find(id);
-    if (operation->steps[i].sleeps) {
-      const bool awake = deployment != nullptr && deployment->state == State::ready;
-      end_step(*operation, i, awake ? "undone" : "undo_failed", awake ? "awake again" : "could not be woken");
-      continue;
-    }
-    const bool back = deployment != nullptr && serves(*deployment);
-    end_step(*operation, i, back ? "undone" : "undo_failed", back ? "started again" : "could not be started again");
   }
+}
+
+ports::Task<> Operations::end_undo(Shared operation, std::size_t index) {
+  const auto step = operation->steps.at(index);
+  const auto id = victim_of(step).value();
+  co_await supervisor_.settle(id);
+  if (loop_.stopping()) co_return;
+  const auto* deployment = table_.find(id);
+  if (step.sleeps) {
+    const bool awake = deployment != nullptr && deployment->state == State::ready;
+    end_step(*operation, index, awake ? "undone" : "undo_failed", awake ? "awake again" : "could not be woken");
+    co_return;
+  }
+  const bool back = deployment != nullptr && serves(*deployment);
+  std::string message = back ? "started again" : "could not be started again";
+  if (back && slept_before(step)) {
+    // Not with requests in flight: then somebody wants it awake.
+    const auto asleep = co_await supervisor_.sleep(id, static_cast<int>(*step.level), false);
+    if (loop_.stopping()) co_return;
+    message = asleep ? "started again and asleep again" : "started again, and awake: " + asleep.error().message;
+  }
+  end_step(*operation, index, back ? "undone" : "undo_failed", std::move(message));
 }
 
 /// An exception of the store must not keep the rest from being undone.

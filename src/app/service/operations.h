@@ -71,6 +71,14 @@ class Operations {
   /// Takes back the last step.
   ports::Task<> undo_admission(Shared operation);
   std::vector<std::size_t> undo_order(const dto::Operation& operation);
+  /// Waits for one that was started or woken again, and puts it back to sleep if it slept.
+  ports::Task<> end_undo(Shared operation, std::size_t index);
+  void note_not_back(const dto::Operation& operation, const dto::OperationStep& step);
+  /// The set of a plan that is named without it: "stop:3" may be a plan for anybody's request, so it has to be for one
+  /// alone, and a safe one. Null: there is none. Errors: `plan_ambiguous`, `plan_unsafe`.
+  [[nodiscard]] Result<const PlanSet*> find_meant(const std::string& plan_id) const;
+  /// Of the model, or of the deployment, that it is about.
+  [[nodiscard]] std::string name_of(const PlanSet& set) const;
   /// Takes back a step. False: there is nothing to be waited for.
   ports::Task<Result<bool>> start_again(Shared operation, std::size_t index);
   ports::Task<Result<bool>> start_again_or_throw(Shared operation, std::size_t index);

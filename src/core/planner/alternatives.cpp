@@ -72,8 +72,9 @@ std::optional<Plan> plan_for(const Situation& situation, Alternative alternative
   judge_room(input, estimate, plan);
   const auto asked = context_of(input.config);
   if (alternative.context && *alternative.context * kLeastContextPart < asked) {
-    plan.unsafe.push_back(
-        fmt::format("a context of {} is under a quarter of the {} that were asked for", *alternative.context, asked));
+    plan.unsafe.push_back({.kind = Risk::Kind::context,
+                           .text = fmt::format("a context of {} is under a quarter of the {} that were asked for",
+                                               *alternative.context, asked)});
   }
   return plan;
 }

@@ -67,6 +67,8 @@ void recommend(std::vector<Plan>& plans) {
   best->why = "the mildest safe plan: " + reason_for(*best);
 }
 
+bool is_of_requests(const Risk& risk) { return risk.kind == Risk::Kind::busy || risk.kind == Risk::Kind::perhaps_busy; }
+
 std::string summarize(const Plans& plans) {
   const auto room = plans.free_for_new < Bytes{}
                         ? fmt::format("the host is over-committed by {}", format_bytes(-plans.free_for_new))
@@ -88,6 +90,30 @@ std::string summarize(const Plans& plans) {
 
 }  // namespace
 
+std::vector<std::string> reasons_of(const Plan& plan) {
+  std::vector<std::string> reasons;
+  for (const auto& risk : plan.unsafe) reasons.push_back(risk.text);
+  return reasons;
+}
+
+bool interrupts(const Plan& plan, DeploymentId victim) {
+  return std::ranges::any_of(plan.unsafe,
+                             [&](const Risk& risk) { return is_of_requests(risk) && risk.victim == victim; });
+}
+
+bool is_as_shown(const Plan& shown, const Plan& now, bool even_if_busy) {
+  const auto was_shown = [&](const Risk& risk) {
+    if (even_if_busy && is_of_requests(risk)) return true;
+    return std::ranges::any_of(shown.unsafe, [&](const Risk& other) {
+      const bool as_bad =
+          other.kind == risk.kind || (other.kind == Risk::Kind::busy && risk.kind == Risk::Kind::perhaps_busy);
+      return as_bad && other.victim == risk.victim;
+    });
+  };
+  return now.id == shown.id && now.fits && now.stops == shown.stops && now.sleeps == shown.sleeps &&
+         now.config == shown.config && now.model_path == shown.model_path && std::ranges::all_of(now.unsafe, was_shown);
+}
+
 Plan settled(Plan plan) {
   plan.left = plan.free_after - plan.needed;
   plan.fits = plan.left >= Bytes{};
@@ -98,11 +124,13 @@ Plan settled(Plan plan) {
 void judge_room(const PlanInput& input, const memory::Estimate& estimate, Plan& plan) {
   if (!plan.fits) return;
   if (plan.left < input.min_headroom) {
-    plan.unsafe.push_back(fmt::format("leaves {}, less than the headroom of {}", format_bytes(plan.left),
-                                      format_bytes(input.min_headroom)));
+    plan.unsafe.push_back({.kind = Risk::Kind::headroom,
+                           .text = fmt::format("leaves {}, less than the headroom of {}", format_bytes(plan.left),
+                                               format_bytes(input.min_headroom))});
   }
   if (estimate.confidence == memory::Confidence::low && plan.left < estimate.part("margin")) {
-    plan.unsafe.push_back("the estimate is a guess in part, and its margin would not fit a second time");
+    plan.unsafe.push_back({.kind = Risk::Kind::margin,
+                           .text = "the estimate is a guess in part, and its margin would not fit a second time"});
   }
 }
 

@@ -55,6 +55,24 @@ struct Sleep {
   friend bool operator==(const Sleep&, const Sleep&) = default;
 };
 
+/// What makes a plan unsafe (P12).
+struct Risk {
+  enum class Kind {
+    busy,
+    perhaps_busy,  ///< its engine did not say
+    pinned,
+    priority,         ///< of the victim, above that of the request
+    unknown_measure,  ///< what is freed rests on one
+    no_way_back,      ///< what it did could not be undone
+    headroom,
+    margin,  ///< of an estimate that is a guess in part
+    context,
+  };
+  Kind kind = Kind::headroom;
+  DeploymentId victim = {};  ///< who gives way, where it is about one
+  std::string text;          ///< for people; its figures may be others a moment later
+};
+
 /// One way to make the request fit.
 struct Plan {
   std::string id;  ///< "kv:q8_0", "ctx:16384", "seqs:2", "quant:NAME", "mix:kv:q8_0+seqs:2", "sleep:3", "stop:3+5"
@@ -71,16 +89,25 @@ struct Plan {
   memory::Confidence confidence = memory::Confidence::estimated;
   std::string model_path = {};  ///< of another quantization; empty = the model that was asked for, as for its name
   std::string model_name = {};
-  std::vector<Sleep> sleeps = {};       ///< deployments that are put to sleep, ids ascending
-  std::vector<DeploymentId> stops;      ///< deployments that are stopped, ids ascending
-  std::vector<DeploymentId> busy = {};  ///< of both: those that may have requests in flight, which `unsafe` says
+  std::vector<Sleep> sleeps = {};   ///< deployments that are put to sleep, ids ascending
+  std::vector<DeploymentId> stops;  ///< deployments that are stopped, ids ascending
   bool shortens_context = false;
   Duration takes = {};                  ///< until the request is served
   std::vector<std::string> costs = {};  ///< for people: "quality: …", "context: …", "service: …"
-  std::vector<std::string> unsafe;      ///< P12: reasons; empty = safe
+  std::vector<Risk> unsafe;             ///< empty = safe
   bool recommended = false;
   std::string why = {};  ///< of the recommended one: for people
 };
+
+/// The texts of its risks.
+std::vector<std::string> reasons_of(const Plan& plan);
+
+/// Whether the plan says that this one may have requests in flight.
+bool interrupts(const Plan& plan, DeploymentId victim);
+
+/// Whether `now` does just what was shown, and is unsafe for nothing that was not shown, but for requests in flight
+/// with `even_if_busy`. Its figures may be others.
+bool is_as_shown(const Plan& shown, const Plan& now, bool even_if_busy = false);
 
 /// Estimates the request under another configuration, with calibration. A failure means that this configuration
 /// cannot be had, and its plan is left out.

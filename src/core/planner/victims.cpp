@@ -56,18 +56,22 @@ std::string interruption(const Candidate& candidate) {
 
 /// P12: what makes it unsafe that this one gives way.
 void judge_victim(const PlanInput& input, const Candidate& victim, Plan& plan) {
+  const auto add = [&](Risk::Kind kind, std::string text) {
+    plan.unsafe.push_back({.kind = kind, .victim = victim.memory.id, .text = std::move(text)});
+  };
+  using enum Risk::Kind;
   if (may_be_busy(victim)) {
-    plan.busy.push_back(victim.memory.id);
-    plan.unsafe.push_back(victim.busy ? fmt::format("{} is busy", victim.name)
-                                      : fmt::format("{} may be busy: its engine did not say", victim.name));
+    add(victim.busy ? busy : perhaps_busy, victim.busy
+                                               ? fmt::format("{} is busy", victim.name)
+                                               : fmt::format("{} may be busy: its engine did not say", victim.name));
   }
-  if (victim.pinned) plan.unsafe.push_back(fmt::format("{} is pinned", victim.name));
+  if (victim.pinned) add(pinned, fmt::format("{} is pinned", victim.name));
   if (victim.priority > input.priority) {
-    plan.unsafe.push_back(
+    add(priority,
         fmt::format("{} has the higher priority ({} against {})", victim.name, victim.priority, input.priority));
   }
   if (rests_on_unknown(victim.memory)) {
-    plan.unsafe.push_back(fmt::format("what {} holds is known only in part", victim.name));
+    add(unknown_measure, fmt::format("what {} holds is known only in part", victim.name));
   }
 }
 
@@ -191,6 +195,19 @@ std::string list_of(const std::vector<Change>& changes, const std::function<std:
   return text;
 }
 
+/// A sleeper that is stopped gives back what it holds asleep, and has to start awake: if that takes more than is free
+/// then, the plan cannot be undone although nothing has come in its place.
+void judge_way_back(const Situation& situation, const Candidate& victim, Plan& plan) {
+  if (!asleep(victim)) return;
+  const auto free = free_after(situation.input, {{.candidate = &victim}});
+  if (free >= victim.memory.reserved) return;
+  plan.unsafe.push_back({.kind = Risk::Kind::no_way_back,
+                         .victim = victim.memory.id,
+                         .text = fmt::format("{} could not be brought back: to start again it needs {}, and {} "
+                                             "would be free",
+                                             victim.name, format_bytes(victim.memory.reserved), format_bytes(free))});
+}
+
 Plan stop_plan(const Situation& situation, const std::vector<Change>& changes) {
   auto plan = plan_for(situation, PlanKind::stop, changes);
   for (const auto& change : changes) {
@@ -201,8 +218,11 @@ Plan stop_plan(const Situation& situation, const std::vector<Change>& changes) {
     if (victim.weights > Bytes{} || victim.load_takes) {
       cost += fmt::format("; to come back it loads again, {}",
                           describe(load_duration(victim.load_takes, victim.weights, victim.engine)));
+      // Awake first: it cannot be started asleep.
+      if (asleep(victim)) cost += fmt::format(", and takes {} for that", format_bytes(victim.memory.reserved));
     }
     plan.costs.push_back(std::move(cost));
+    judge_way_back(situation, victim, plan);
   }
   std::ranges::sort(plan.stops);
   plan.title = fmt::format("Stop {}: frees {}",

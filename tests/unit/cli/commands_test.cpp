@@ -855,8 +855,8 @@ TEST_F(Commands, ApplySaysWhosePlanItIsAndWhatSpeaksAgainstItBeforeTheSteps) {
   done.title = "Stop chat: frees 4.0 GiB";
   done.unsafe = {"chat is busy", "chat is pinned"};
   done.model = "smol\x1b[2J";
-  daemon_.on("POST /plans/latest/stop:3/apply", done, 202);
-  const auto outcome = run_with_daemon({"apply", "stop:3"});
+  daemon_.on("POST /plans/7/stop:3/apply", done, 202);
+  const auto outcome = run_with_daemon({"apply", "7/stop:3"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.err, StartsWith("plan 7/stop:3 for smol\\x1b[2J: Stop chat: frees 4.0 GiB\n"
                                       "unsafe: chat is busy\nunsafe: chat is pinned\nstop chat: done\n"));
@@ -871,6 +871,18 @@ TEST_F(Commands, ApplyThatFailsSaysWhatWasUndone) {
   EXPECT_THAT(outcome.err, HasSubstr("stop chat: undone\nstart smol: failed\nerror: the engine ended\n"));
   EXPECT_THAT(outcome.err, HasSubstr("  bye\n"));
   EXPECT_EQ(run_with_daemon({"apply", "7/stop:3", "--json"}).out, to_json(failed) + "\n");
+}
+
+TEST_F(Commands, P11_ApplyOfAPlanThatHasChangedByItsTurnShowsTheNewPlans) {
+  auto failed = operation("failed", "waiting", "waiting");
+  failed.failure = dto::Failure{"plan_changed", "the host has changed", "the plans by now are set 7", {}};
+  failed.new_plan_set = "7";
+  daemon_.on("POST /plans/6/stop:3/apply", failed, 202);
+  daemon_.on("GET /plans/7", plans(true));
+  const auto outcome = run_with_daemon({"apply", "6/stop:3"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("error: the host has changed\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("to carry one out: dgxmm apply 7/stop:3\n"));
 }
 
 TEST_F(Commands, ApplyThatNoLongerFitsExitsWithOne) {

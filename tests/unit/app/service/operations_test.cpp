@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace dgxmm::testing {
@@ -89,6 +90,99 @@ TEST_F(Operations, P11_WhatCannotBeUndoneIsSaid) {
   EXPECT_EQ(steps(id).front(), "undo_failed");
   EXPECT_EQ(daemon.at(first).state, State::stopped);
   EXPECT_NE(daemon.service->operations.find(id)->steps.front().message.find("needs"), std::string::npos);
+}
+
+TEST_F(Operations, P11_WhatCannotBeUndoneIsShownUntilSomebodyActs) {
+  const auto shown = [&](Daemon& now) {
+    const auto failure = now.at(first).failure;
+    const auto warnings = now.service->sampler.refresh()->warnings;
+    const bool warned = std::ranges::any_of(
+        warnings, [](const auto& warning) { return warning.starts_with("a: stopped for plan stop:"); });
+    EXPECT_EQ(warned, failure.has_value());
+    return failure && failure->code == dto::kNotBroughtBack;
+  };
+  const auto take_away = [&] {
+    world.host.held_by_others = gib(40);
+    const auto set = plan_set();
+    world.runtime.next.dies_after = 500ms;
+    const auto before = world.runtime.engines().size();
+    const auto id = member(apply(set, stop_first()), "id");
+    ASSERT_TRUE(daemon.loop->run_until([&] { return world.runtime.engines().size() == before + 1; }));
+    world.host.held_by_others = gib(50);
+    world.runtime.next = {};
+    expect_operation(id, "failed");
+  };
+  EXPECT_FALSE(shown(daemon));
+  take_away();
+  EXPECT_TRUE(shown(daemon));
+  EXPECT_EQ(daemon.at(first).failure->hint, "when there is room: `dgxmm start a`");
+  EXPECT_EQ(daemon.request("POST", path_of(first, "/start")).status, 409);
+  EXPECT_TRUE(shown(daemon)) << "it is still away";
+  world.host.held_by_others = gib(40);
+  EXPECT_EQ(daemon.request("POST", path_of(first, "/start")).status, 202);
+  EXPECT_FALSE(shown(daemon));
+  daemon.expect_state(first, State::ready);
+  take_away();
+  EXPECT_EQ(daemon.request("POST", path_of(first, "/stop")).status, 200);
+  EXPECT_FALSE(shown(daemon)) << "it may stay away";
+  daemon.kill();
+  Daemon next{world};
+  EXPECT_FALSE(shown(next));
+}
+
+TEST_F(Operations, P11_WhatCannotBeUndoneIsShownAfterARestartToo) {
+  const auto set = plan_set();
+  world.runtime.next.dies_after = 500ms;
+  const auto id = member(apply(set, stop_first()), "id");
+  ASSERT_TRUE(daemon.loop->run_until([&] { return world.runtime.engines().size() == 2; }));
+  world.host.held_by_others = gib(50);
+  expect_operation(id, "failed");
+  daemon.kill();
+  Daemon next{world};
+  ASSERT_TRUE(next.at(first).failure);
+  EXPECT_EQ(next.at(first).failure->code, dto::kNotBroughtBack);
+}
+
+// --- only as it was shown
+
+TEST_F(Operations, P11_P12_AReasonThatWasNotShownIsAChange) {
+  daemon.loop->run_for(10s);  // it is known to be idle by then
+  const auto set = plan_set();
+  const auto change = [&](const std::string& body) {
+    EXPECT_EQ(daemon.request("PATCH", path_of(first), body).status, 200);
+  };
+  for (const auto& [worse, better, reason] :
+       {std::tuple{R"({"pinned": true})", R"({"pinned": false})", "a is pinned"},
+        std::tuple{R"({"priority": 5})", R"({"priority": 0})", "a has the higher priority"}}) {
+    change(worse);
+    const auto refused = apply(set, stop_first());
+    EXPECT_EQ(refused.status, 409) << refused.body;
+    EXPECT_EQ(member(refused, "code"), "plan_changed");
+    EXPECT_NE(refused.body.find(reason), std::string::npos) << "the new plans say it: " << refused.body;
+    EXPECT_EQ(daemon.at(first).state, State::ready);
+    change(better);
+  }
+  world.runtime.newest(first)->script.requests = 1;
+  daemon.loop->run_for(10s);
+  EXPECT_EQ(member(apply(set, stop_first()), "code"), "plan_changed") << "it is busy";
+  EXPECT_EQ(world.runtime.newest(first)->stops, 0);
+}
+
+TEST_F(Operations, P11_OneThatHasChangedByItsTurnComesWithTheNewPlans) {
+  daemon.loop->run_for(10s);
+  const auto set = plan_set();
+  auto turn = daemon.loop->run(daemon.service->admission.turns().take({.what = "the test"}));
+  const auto id = member(apply(set, stop_first()), "id");
+  EXPECT_EQ(daemon.request("PATCH", path_of(first), R"({"pinned": true})").status, 200);
+  turn->release();
+  expect_operation(id, "failed");
+  EXPECT_EQ(operation(id).at("failure").at("code").as_string(), "plan_changed");
+  EXPECT_EQ(steps(id), (std::vector<std::string>{"waiting", "waiting", "waiting"}));
+  const std::string now{operation(id).at("new_plan_set").as_string()};
+  const auto plans = daemon.request("GET", "/api/v1/plans/" + now);
+  EXPECT_EQ(plans.status, 200) << plans.body;
+  EXPECT_NE(plans.body.find("a is pinned"), std::string::npos) << plans.body;
+  EXPECT_EQ(apply(now, stop_first()).status, 202) << "as it is shown by now";
 }
 
 TEST_F(Operations, P11_ADeploymentThatIsStoppedWhileItStartsDoesNotKeepTheFirstFromComingBack) {
@@ -223,22 +317,48 @@ TEST_F(Operations, ARefusedNameIsNotPlannedFor) {
 }
 
 TEST_F(Operations, P12_AnOperationSaysWhosePlanItIsAndWhatSpeaksAgainstIt) {
-  const auto set = plan_set();
   world.runtime.newest(first)->script.requests = 1;
   daemon.loop->run_for(10s);
-  const auto response = apply(set, stop_first());
+  const auto response = apply(plan_set(), stop_first());
   ASSERT_EQ(response.status, 202) << response.body;
   EXPECT_EQ(member(response, "model"), "b");
   EXPECT_NE(member(response, "title").find("Stop a (busy)"), std::string::npos) << response.body;
-  EXPECT_EQ(json_of(response).at("unsafe").at(0).as_string(), "a is busy") << "by now";
+  EXPECT_EQ(json_of(response).at("unsafe").at(0).as_string(), "a is busy");
   expect_operation(member(response, "id"), "succeeded");
 }
 
 TEST_F(Operations, LatestMeansTheNewestSetThatHasThePlan) {
+  daemon.loop->run_for(10s);
+  plan_set();
   plan_set();
   const auto response = apply("latest", stop_first());
   EXPECT_EQ(response.status, 202);
   expect_operation(member(response, "id"), "succeeded");
+}
+
+TEST_F(Operations, P11_LatestIsRefusedWhenSeveralRequestsHaveThePlan) {
+  daemon.loop->run_for(10s);
+  const auto mine = plan_set();
+  const auto yours = plan_set(R"("model": "/models/b.gguf", "name": "yours")");
+  const auto refused = apply("latest", stop_first());
+  EXPECT_EQ(refused.status, 409) << refused.body;
+  EXPECT_EQ(member(refused, "code"), "plan_ambiguous");
+  for (const auto& set : {mine, yours}) {
+    EXPECT_NE(member(refused, "detail").find(set + "/" + stop_first() + " for b"), std::string::npos) << refused.body;
+  }
+  EXPECT_EQ(daemon.at(first).state, State::ready);
+  EXPECT_EQ(apply(mine, stop_first()).status, 202);
+}
+
+TEST_F(Operations, P12_LatestIsRefusedWhenThePlanIsUnsafe) {
+  EXPECT_EQ(daemon.request("PATCH", path_of(first), R"({"pinned": true})").status, 200);
+  daemon.loop->run_for(10s);
+  const auto set = plan_set();
+  const auto refused = apply("latest", stop_first());
+  EXPECT_EQ(member(refused, "code"), "plan_unsafe") << refused.body;
+  EXPECT_NE(member(refused, "detail").find("a is pinned"), std::string::npos) << refused.body;
+  EXPECT_EQ(member(refused, "hint"), "`dgxmm apply " + set + "/" + stop_first() + "` carries it out all the same");
+  EXPECT_EQ(daemon.at(first).state, State::ready);
 }
 
 TEST_F(Operations, UnknownSetsPlansAndOperationsAreNotFound) {

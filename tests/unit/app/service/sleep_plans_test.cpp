@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ using namespace std::chrono_literals;
 using deployment::State;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Calls = EngineScript::Calls;
 
 /// A deployment that can sleep, and a request that its sleep makes room for.
@@ -108,6 +110,91 @@ TEST_F(SleepPlans, P11_OneThatCannotBeWokenIsSaid) {
   EXPECT_EQ(daemon->at(sleeper).state, State::sleeping);
   EXPECT_THAT(operation(id).failure->message, HasSubstr("put to sleep for it and not awake again: sleeper"));
   EXPECT_THAT(operation(id).failure->hint, HasSubstr("`dgxmm wake sleeper`"));
+  ASSERT_TRUE(daemon->at(sleeper).failure);
+  EXPECT_EQ(daemon->at(sleeper).failure->code, dto::kNotBroughtBack);
+  EXPECT_EQ(daemon->at(sleeper).failure->hint, "when there is room: `dgxmm wake sleeper`");
+  world.host.held_by_others -= gib(18);
+  EXPECT_EQ(daemon->request("POST", path_of(sleeper, "/wake")).status, 202);
+  EXPECT_FALSE(daemon->at(sleeper).failure);
+}
+
+/// A request that only stopping the sleeper, which sleeps at level 2, makes room for.
+class StoppedSleepers : public SleepPlans {
+ protected:
+  StoppedSleepers() {
+    world.runtime.newest(sleeper)->script.holds_asleep = {
+        .anon = gib(3), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};
+    EXPECT_EQ(daemon->request("POST", path_of(sleeper, "/sleep?level=2")).status, 200);
+    leave_free(gib(19));
+  }
+  void leave_free(Bytes free) {
+    for (int i = 0; i < 3; ++i) world.host.held_by_others += daemon->budget().free_for_new - free;
+  }
+  /// Of stopping the sleeper.
+  boost::json::value plan() {
+    set = json_of(daemon->request("POST", "/api/v1/plans", kLarge)).as_object();
+    const auto& all = set.at("plans").as_array();
+    const auto id = "stop:" + std::to_string(sleeper.value);
+    const auto found = std::ranges::find_if(all, [&](const auto& p) { return p.at("id").as_string() == id; });
+    if (found == all.end()) throw std::runtime_error(boost::json::serialize(set));
+    return *found;
+  }
+  std::string apply_stop() {
+    const std::string id{plan().at("id").as_string()};
+    const std::string of{set.at("plan_set").as_string()};
+    const auto response = daemon->request("POST", "/api/v1/plans/" + of + "/" + id + "/apply");
+    EXPECT_EQ(response.status, 202) << response.body;
+    return member(response, "id");
+  }
+
+  static constexpr const char* kLarge = R"({"model": "/models/b.gguf", "ctx_size": 114688, "parallel": 14,
+      "name": "large"})";  // about 20.5 GiB
+  boost::json::object set;
+};
+
+TEST_F(StoppedSleepers, P11_ItIsStartedAndPutToSleepAgainWhenTheDeployFails) {
+  EXPECT_GT(plan().at("needed_bytes").as_int64(), gib(19).count());
+  EXPECT_THAT(boost::json::serialize(plan().at("unsafe")), Not(HasSubstr("brought back")));
+  world.runtime.next.dies_after = 500ms;
+  const auto id = apply_stop();
+  ASSERT_TRUE(daemon->loop->run_until([&] { return world.runtime.engines().size() == 2; }));
+  world.runtime.next = {};
+  world.runtime.next.holds_asleep = {.anon = gib(3), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};
+  expect_operation(id, "failed");
+  EXPECT_THAT(steps(id), ElementsAre("undone", "done", "failed"));
+  EXPECT_EQ(operation(id).steps[0].message, "started again and asleep again");
+  EXPECT_EQ(daemon->at(sleeper).state, State::sleeping);
+  EXPECT_EQ(daemon->at(sleeper).sleep_level, 2);
+  EXPECT_FALSE(daemon->at(sleeper).failure);
+}
+
+TEST_F(StoppedSleepers, P11_ADaemonThatIsKilledMeanwhilePutsItToSleepAllTheSame) {
+  for (const auto moment : {100ms, 1s, 2s, 4s, 5s, 8s}) {
+    SCOPED_TRACE(moment.count());
+    world.runtime.next.dies_after = 500ms;
+    const auto engines = world.runtime.engines().size();
+    const auto id = apply_stop();
+    ASSERT_TRUE(daemon->loop->run_until([&] { return world.runtime.engines().size() == engines + 1; }));
+    world.runtime.next = {};
+    world.runtime.next.holds_asleep = {.anon = gib(3), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};
+    daemon->loop->run_for(moment);
+    daemon->kill();
+    daemon = std::make_unique<Daemon>(world);
+    expect_operation(id, "failed");
+    daemon->expect_state(sleeper, State::sleeping);
+    EXPECT_EQ(daemon->at(sleeper).sleep_level, 2);
+    daemon->loop->run_for(10s);
+    leave_free(gib(19));
+  }
+}
+
+TEST_F(StoppedSleepers, P12_OneThatCouldNotStartAgainIsUnsafe) {
+  leave_free(daemon->at(sleeper).reserved() - gib(4));
+  set = json_of(daemon->request("POST", "/api/v1/plans", kRequest)).as_object();
+  for (const auto& p : set.at("plans").as_array()) {
+    if (p.at("kind").as_string() != "stop") continue;
+    EXPECT_THAT(boost::json::serialize(p.at("unsafe")), HasSubstr("could not be brought back"));
+  }
 }
 
 TEST_F(SleepPlans, P11_ASleeperThatWillNotSleepEndsThePlan) {

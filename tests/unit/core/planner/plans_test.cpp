@@ -19,6 +19,7 @@ using deployment::State;
 using engine::EngineConfig;
 using engine::LlamaCppConfig;
 using engine::VllmConfig;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -132,7 +133,7 @@ TEST(Plans, P2_TheLargestHalvingThatFits) {
   const auto& plan = find(plans, "ctx:8192");
   EXPECT_TRUE(plan.fits);
   EXPECT_EQ(std::get<LlamaCppConfig>(plan.config).ctx_size, 8192);
-  EXPECT_THAT(plan.unsafe, IsEmpty()) << "a quarter is not under a quarter";
+  EXPECT_THAT(reasons_of(plan), IsEmpty()) << "a quarter is not under a quarter";
 }
 
 TEST(Plans, P2_TheSmallestWithItsShortfallWhenNoneFits) {
@@ -227,8 +228,8 @@ TEST(Plans, P6_P10_AStopFreesWhatTheBudgetSaysWithoutIt) {
   EXPECT_EQ(plan.title, "Stop model-1 (idle for 12 min): frees 40.0 GiB");
   EXPECT_THAT(plan.stops, ElementsAre(DeploymentId{1}));
   EXPECT_EQ(plan.config, host({}).config);
-  EXPECT_THAT(plan.unsafe, IsEmpty());
-  EXPECT_THAT(find(plans, "stop:2").unsafe, ElementsAre(HasSubstr("leaves 0 B, less than the headroom")));
+  EXPECT_THAT(reasons_of(plan), IsEmpty());
+  EXPECT_THAT(reasons_of(find(plans, "stop:2")), ElementsAre(HasSubstr("leaves 0 B, less than the headroom")));
   EXPECT_EQ(plans.summary, "Needs 60.0 GiB, 30.0 GiB are free: 30.0 GiB too little; 2 plans make it fit.");
 }
 
@@ -266,9 +267,9 @@ TEST(Plans, P8_AsleepCountsAsIdleAndUnknownAsBusy) {
   const auto plans = plans_of(host(d), always(gib(50)));
   EXPECT_THAT(ids_of(plans), ElementsAre("stop:3", "stop:2", "stop:1"));
   EXPECT_THAT(find(plans, "stop:3").title, HasSubstr("(asleep)"));
-  EXPECT_THAT(find(plans, "stop:3").unsafe, IsEmpty());
+  EXPECT_THAT(reasons_of(find(plans, "stop:3")), IsEmpty());
   EXPECT_THAT(find(plans, "stop:1").title, HasSubstr("(activity unknown)"));
-  EXPECT_THAT(find(plans, "stop:1").unsafe, ElementsAre(HasSubstr("may be busy")));
+  EXPECT_THAT(reasons_of(find(plans, "stop:1")), ElementsAre(HasSubstr("may be busy")));
 }
 
 TEST(Plans, P6_WhatIsEndingAlreadyIsNoVictim) {
@@ -285,7 +286,7 @@ TEST(Plans, P6_AStartThatHoldsNothingYetGivesBackItsReservation) {
   starting.memory = {.id = {1}, .state = State::starting, .reserved = gib(60), .measured = {}, .holds_memory = false};
   const auto plans = plans_of(host({starting}), always(gib(70)));
   EXPECT_EQ(find(plans, "stop:1").free_after, gib(100));
-  EXPECT_THAT(find(plans, "stop:1").unsafe, IsEmpty());
+  EXPECT_THAT(reasons_of(find(plans, "stop:1")), IsEmpty());
 }
 
 // 60 GiB reserved, 20 measured, all of it: the host has 40 GiB more than the reservation made believe, and the credit
@@ -306,7 +307,7 @@ TEST(Plans, P10_P12_AnUnknownGpuPartIsFreedAsItWasCreditedAndUnsafe) {
   EXPECT_EQ(plans.free_for_new, gib(40));
   const auto& plan = find(plans, "stop:1");
   EXPECT_EQ(plan.free_after, gib(100));
-  EXPECT_THAT(plan.unsafe, ElementsAre("what model-1 holds is known only in part"));
+  EXPECT_THAT(reasons_of(plan), ElementsAre("what model-1 holds is known only in part"));
 }
 
 TEST(Plans, P10_AMeasureLargerThanWhatTheHostSaysIsUsedDoesNotCreateMemory) {
@@ -320,7 +321,7 @@ TEST(Plans, P10_P12_AnUnknownHostPartIsUnsafeToo) {
   blind.memory.measured->anon.reset();
   const auto plans = plans_of(host({blind}, gib(1)), always(gib(70)));
   EXPECT_EQ(find(plans, "stop:1").free_after, gib(100));
-  EXPECT_THAT(find(plans, "stop:1").unsafe, ElementsAre("what model-1 holds is known only in part"));
+  EXPECT_THAT(reasons_of(find(plans, "stop:1")), ElementsAre("what model-1 holds is known only in part"));
 }
 
 TEST(Plans, P10_AnUnknownMeasureThatIsNotCreditedFreesNothing) {
@@ -338,7 +339,7 @@ TEST(Plans, P12_BusyPinnedAndImportantVictimsAreUnsafe) {
   auto input = host({victim});
   input.priority = 3;
   const auto plans = plans_of(input, always(gib(70)));
-  EXPECT_THAT(find(plans, "stop:1").unsafe,
+  EXPECT_THAT(reasons_of(find(plans, "stop:1")),
               ElementsAre("model-1 is busy", "model-1 is pinned", "model-1 has the higher priority (7 against 3)"));
   EXPECT_FALSE(find(plans, "stop:1").recommended);
 }
@@ -360,16 +361,16 @@ TEST(Plans, P12_ALowEstimateWantsItsMarginTwice) {
       return estimate;
     };
   };
-  EXPECT_THAT(find(plans_of(host({idle(1, gib(60))}), guess(gib(31))), "stop:1").unsafe,
+  EXPECT_THAT(reasons_of(find(plans_of(host({idle(1, gib(60))}), guess(gib(31))), "stop:1")),
               ElementsAre(HasSubstr("guess")));
-  EXPECT_THAT(find(plans_of(host({idle(1, gib(60))}), guess(gib(30))), "stop:1").unsafe, IsEmpty());
+  EXPECT_THAT(reasons_of(find(plans_of(host({idle(1, gib(60))}), guess(gib(30))), "stop:1")), IsEmpty());
 }
 
 TEST(Plans, P12_LessThanAQuarterOfTheContextIsUnsafe) {
   auto input = host({}, gib(76));  // 24 free
   const auto plans = plans_of(input);
   EXPECT_TRUE(find(plans, "ctx:4096").fits);
-  EXPECT_THAT(find(plans, "ctx:4096").unsafe, ElementsAre(HasSubstr("under a quarter of the 32768")));
+  EXPECT_THAT(reasons_of(find(plans, "ctx:4096")), ElementsAre(HasSubstr("under a quarter of the 32768")));
 }
 
 TEST(Plans, P12_TheMildestSafePlanIsRecommendedNotTheFirst) {
@@ -474,7 +475,7 @@ TEST(Plans, P4_MixIsTheFewestHalvingsThenTheLongestContextThenTheCacheAsItWas) {
   EXPECT_THAT(plan.costs,
               ElementsAre("quality: KV cache in q8_0 instead of f16", "context: 8192 tokens instead of 32768",
                           "service: 8 requests at once instead of 16, others wait"));
-  EXPECT_THAT(plan.unsafe, IsEmpty()) << "a quarter is not under a quarter";
+  EXPECT_THAT(reasons_of(plan), IsEmpty()) << "a quarter is not under a quarter";
 }
 
 // 18 free. Asked: 10 + 64 of cache + 1 slot; 4096 tokens alone take 19, with q8_0 15, and 8192 with q8_0 19.
@@ -484,7 +485,7 @@ TEST(Plans, P4_P12_AMixUnderAQuarterOfTheContextIsUnsafe) {
   const auto plans = plans_of(input);
   const auto& plan = find(plans, "mix:kv:q8_0+ctx:4096");
   EXPECT_EQ(plan.needed, gib(15));
-  EXPECT_THAT(plan.unsafe, ElementsAre("a context of 4096 is under a quarter of the 32768 that were asked for"));
+  EXPECT_THAT(reasons_of(plan), ElementsAre("a context of 4096 is under a quarter of the 32768 that were asked for"));
 }
 
 TEST(Plans, P4_NoMixWhenOneChangeIsEnough) {
@@ -591,7 +592,7 @@ TEST(Plans, P5_P12_ABusyPinnedOrImportantSleeperIsUnsafe) {
   victim.pinned = true;
   victim.priority = 1;
   const auto plans = plans_of(host({victim}, gib(10)), always(gib(50)));
-  EXPECT_THAT(find(plans, "sleep:3").unsafe,
+  EXPECT_THAT(reasons_of(find(plans, "sleep:3")),
               ElementsAre("model-3 is busy", "model-3 is pinned", "model-3 has the higher priority (1 against 0)"));
   EXPECT_THAT(find(plans, "sleep:3").costs, ElementsAre(HasSubstr("model-3 has 2 requests in flight")));
 }
@@ -601,6 +602,82 @@ TEST(Plans, P7_AtMostThreeSleepAndFourStopPlans) {
   for (std::int64_t id = 1; id <= 6; ++id) deployments.push_back(sleeper(id, gib(16), gib(5), gib(4)));
   const auto plans = plans_of(host(deployments), always(gib(14)));
   EXPECT_THAT(ids_of(plans), ElementsAre("sleep:1", "sleep:2", "sleep:3", "stop:1", "stop:2", "stop:3", "stop:4"));
+}
+
+// ---- what could not be undone
+
+/// Asleep, with 5 GiB of the 60 that it takes awake.
+Candidate asleep(std::int64_t id) {
+  auto candidate = sleeper(id, gib(60), gib(40), gib(5));
+  candidate.memory.state = State::sleeping;
+  candidate.memory.measured = measured(gib(5), Bytes{});
+  candidate.weights = gib(30);
+  return candidate;
+}
+
+TEST(Plans, P11_P12_AStoppedSleeperThatCouldNotStartAgainIsUnsafe) {
+  const auto plans = plans_of(host({asleep(3)}, gib(45)), always(gib(52)));  // 50 free, 55 without it
+  const auto& plan = find(plans, "stop:3");
+  EXPECT_TRUE(plan.fits);
+  EXPECT_THAT(reasons_of(plan), ElementsAre("model-3 could not be brought back: to start again it needs 60.0 GiB, "
+                                            "and 55.0 GiB would be free"));
+  EXPECT_FALSE(plan.recommended);
+  EXPECT_THAT(plan.costs,
+              ElementsAre(AllOf(HasSubstr("model-3 is asleep and is stopped"), HasSubstr("takes 60.0 GiB"))));
+}
+
+TEST(Plans, P11_P12_AStoppedSleeperThatCouldStartAgainIsSafe) {
+  const auto plans = plans_of(host({asleep(3)}, gib(40)), always(gib(57)));  // 55 free, 60 without it
+  EXPECT_THAT(reasons_of(find(plans, "stop:3")), IsEmpty());
+}
+
+// ---- what was shown
+
+/// The only plan, as shown or a moment later.
+Plan stop_of(const Candidate& victim, Bytes external = gib(10)) {
+  return find(plans_of(host({victim}, external), always(gib(60))), "stop:1");
+}
+
+TEST(AsShown, P11_EveryReasonThatWasNotShownIsAChange) {
+  const auto calm = idle(1, gib(60));
+  const auto shown = stop_of(calm);
+  ASSERT_THAT(reasons_of(shown), IsEmpty());
+  EXPECT_TRUE(is_as_shown(shown, stop_of(calm, gib(11)))) << "other figures";
+  auto now = calm;
+  now.busy = true;
+  EXPECT_FALSE(is_as_shown(shown, stop_of(now)));
+  EXPECT_TRUE(is_as_shown(stop_of(now), shown)) << "it got better";
+  now.busy.reset();
+  EXPECT_FALSE(is_as_shown(shown, stop_of(now)));
+  now = calm;
+  now.pinned = true;
+  EXPECT_FALSE(is_as_shown(shown, stop_of(now)));
+  now = calm;
+  now.priority = 3;
+  EXPECT_FALSE(is_as_shown(shown, stop_of(now)));
+  now = calm;
+  now.memory.measured->gpu.reset();
+  EXPECT_FALSE(is_as_shown(shown, stop_of(now)));
+  EXPECT_FALSE(is_as_shown(shown, stop_of(calm, gib(39)))) << "less than the headroom is left";
+}
+
+TEST(AsShown, P11_AReasonThatWasShownIsNone) {
+  auto pinned = idle(1, gib(60));
+  pinned.pinned = true;
+  EXPECT_TRUE(is_as_shown(stop_of(pinned), stop_of(pinned)));
+  EXPECT_TRUE(is_as_shown(stop_of(pinned, gib(39)), stop_of(pinned, mib(39400))))
+      << "the headroom was said to be short";
+  auto busy = idle(1, gib(60));
+  busy.busy = true;
+  auto silent = busy;
+  silent.busy.reset();
+  EXPECT_TRUE(is_as_shown(stop_of(busy), stop_of(silent)));
+  EXPECT_FALSE(is_as_shown(stop_of(silent), stop_of(busy)));
+  EXPECT_FALSE(is_as_shown(stop_of(pinned), stop_of(busy))) << "another reason";
+  EXPECT_TRUE(is_as_shown(stop_of(idle(1, gib(60))), stop_of(busy), true)) << "even if it is busy";
+  EXPECT_FALSE(is_as_shown(stop_of(idle(1, gib(60))), stop_of(pinned), true));
+  EXPECT_TRUE(interrupts(stop_of(busy), {1}) && interrupts(stop_of(silent), {1}));
+  EXPECT_FALSE(interrupts(stop_of(busy), {2}) || interrupts(stop_of(pinned), {1}));
 }
 
 // ---- P7 to P9
@@ -645,7 +722,7 @@ TEST(Plans, P12_EveryUnsafeMemberOfASetIsNamed) {
   auto busy = idle(2, gib(30));
   busy.busy = true;
   const auto plans = plans_of(host({pinned, busy}, gib(10)), always(gib(80)));
-  EXPECT_THAT(find(plans, "stop:1+2").unsafe, ElementsAre("model-1 is pinned", "model-2 is busy"));
+  EXPECT_THAT(reasons_of(find(plans, "stop:1+2")), ElementsAre("model-1 is pinned", "model-2 is busy"));
   EXPECT_FALSE(find(plans, "stop:1+2").recommended);
 }
 
