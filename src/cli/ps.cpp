@@ -15,6 +15,13 @@ bool has_ended(const dto::Deployment& deployment) {
   return deployment.state == "stopped" || deployment.state == "failed";
 }
 
+/// It gave way for a plan that failed: somebody has to see to it.
+bool is_missed(const dto::Deployment& deployment) {
+  return deployment.failure && deployment.failure->code == dto::kNotBroughtBack;
+}
+
+bool is_hidden(const dto::Deployment& deployment) { return has_ended(deployment) && !is_missed(deployment); }
+
 std::string idle_text(const dto::Deployment& deployment, WallTime now) {
   if (deployment.state != "ready") return "-";
   if (!deployment.busy) return "?";
@@ -56,6 +63,7 @@ void print_table(Context& context, const std::vector<dto::Deployment>& deploymen
                             : std::string{"-"},
                has_ended(deployment) ? std::string{"-"} : port_text(deployment.url), idle});
     if (deployment.failure) table.add_note(deployment.failure->message);
+    if (is_missed(deployment)) table.add_note(deployment.failure->hint);
     if (deployment.outdated) {
       table.add_note(fmt::format("outdated: {}; stop and start it to replace it", *deployment.outdated));
     }
@@ -75,7 +83,7 @@ void print_table(Context& context, const std::vector<dto::Deployment>& deploymen
 int run(const PsCommand& command, Context& context) {
   auto deployments = context.api.get<std::vector<dto::Deployment>>("/deployments");
   if (!deployments) return report(context, deployments.error());
-  const auto ended = command.all ? 0 : std::erase_if(*deployments, has_ended);
+  const auto ended = command.all ? 0 : std::erase_if(*deployments, is_hidden);
   if (context.json) {
     print_json(context, *deployments);
     return kExitOk;

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dgxmm::dto {
@@ -54,6 +55,10 @@ struct Measured {
   bool approximate = false;
   bool complete = false;  ///< every part is known
 };
+
+/// Of a deployment that gave way for a plan which then failed, and is not back: kept until someone starts, wakes, stops
+/// or removes it (P11).
+inline constexpr std::string_view kNotBroughtBack = "not_brought_back";
 
 struct Failure {
   std::string code;

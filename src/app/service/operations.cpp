@@ -482,10 +482,13 @@ void Operations::note_not_back(const dto::Operation& operation, const dto::Opera
   auto* deployment = table_.find(victim_of(step).value());
   const bool may_return = deployment->state == State::sleeping || deployment::is_final(deployment->state);
   if (!may_return) return;
-  const auto why = step.message.empty() ? std::string{} : ": " + step.message;
+  auto why = step.message.empty() ? std::string{} : ": " + step.message;
   const bool sleeps = deployment->state == State::sleeping;
   std::vector<std::string> last_lines;
-  if (deployment->failure) last_lines = deployment->failure->last_lines;
+  if (const auto& failure = deployment->failure; failure && failure->code != dto::kNotBroughtBack) {
+    why += ": " + failure->message;
+    last_lines = failure->last_lines;
+  }
   deployment->failure =
       Failure{.code = std::string{dto::kNotBroughtBack},
               .message = fmt::format("{} for plan {} and not back{}", step.stops ? "stopped" : "put to sleep",
@@ -570,6 +573,7 @@ ports::Task<> Operations::end_undo(Shared operation, std::size_t index) {
   const auto step = operation->steps.at(index);
   const auto id = victim_of(step).value();
   co_await supervisor_.settle(id);
+  co_await wait_while_unknown(id);
   if (loop_.stopping()) co_return;
   const auto* deployment = table_.find(id);
   if (step.sleeps) {
@@ -598,16 +602,22 @@ ports::Task<Result<bool>> Operations::start_again(Shared operation, std::size_t 
   }
 }
 
+/// Right after a restart it has not been asked yet.
+ports::Task<> Operations::wait_while_unknown(DeploymentId id) {
+  const auto limit = clock_.steady() + kMemoryLimit;
+  while (!loop_.stopping() && clock_.steady() < limit) {
+    const auto* deployment = table_.find(id);
+    if (deployment == nullptr || deployment->state != State::unknown) co_return;
+    co_await loop_.sleep_for(kMemoryPoll);
+  }
+}
+
 ports::Task<Result<bool>> Operations::wake_again(Shared operation, std::size_t index) {
   const auto id = operation->steps.at(index).sleeps.value();
   const auto limit = clock_.steady() + kMemoryLimit;
+  co_await wait_while_unknown(id);
+  if (loop_.stopping()) co_return false;
   const auto* deployment = table_.find(id);
-  // Right after a restart it has not been asked yet.
-  while (deployment != nullptr && deployment->state == State::unknown && clock_.steady() < limit) {
-    co_await loop_.sleep_for(kMemoryPoll);
-    if (loop_.stopping()) co_return false;
-    deployment = table_.find(id);
-  }
   if (deployment == nullptr) co_return fail("deployment_not_found", "it has been removed");
   if (deployment->state == State::unknown) co_return fail("unreachable", "its engine does not answer");
   if (deployment->state == State::loading) co_return true;  // woken by somebody else

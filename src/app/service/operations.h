@@ -73,6 +73,7 @@ class Operations {
   std::vector<std::size_t> undo_order(const dto::Operation& operation);
   /// Waits for one that was started or woken again, and puts it back to sleep if it slept.
   ports::Task<> end_undo(Shared operation, std::size_t index);
+  ports::Task<> wait_while_unknown(DeploymentId id);
   void note_not_back(const dto::Operation& operation, const dto::OperationStep& step);
   /// The set of a plan that is named without it: "stop:3" may be a plan for anybody's request, so it has to be for one
   /// alone, and a safe one. Null: there is none. Errors: `plan_ambiguous`, `plan_unsafe`.

@@ -1,5 +1,6 @@
 #include "app/service/sampler.h"
 
+#include "app/dto/dto.h"
 #include "base/log.h"
 #include "base/masking.h"
 
@@ -39,6 +40,11 @@ std::vector<host::Warning> warnings_of(const HostSnapshot& snapshot, DeploymentT
   if (!snapshot.gpu.unavailable.empty()) warn("gpu_memory_unknown", snapshot.gpu.unavailable);
   for (const auto& sentence : snapshot.gpu.warnings) warn("gpu", sentence);
   for (const auto& orphan : snapshot.orphans) warn("gpu_orphan", orphan_sentence(orphan));
+  for (const auto* deployment : table.all()) {
+    const auto& failure = deployment->failure;
+    if (!failure || failure->code != dto::kNotBroughtBack) continue;
+    warn(failure->code, fmt::format("{}: {}", deployment->name, failure->message), failure->hint);
+  }
   for (const auto& entry : snapshot.deployments) {
     const auto* deployment = table.find(entry.id);
     if (deployment == nullptr) continue;

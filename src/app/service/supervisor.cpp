@@ -1,5 +1,6 @@
 #include "app/service/supervisor.h"
 
+#include "app/dto/dto.h"
 #include "app/service/engine_calls.h"
 #include "app/service/membership.h"
 #include "base/log.h"
@@ -649,7 +650,14 @@ Failure Supervisor::describe_end(const Deployment& deployment, const ports::Exit
 ports::Task<Result<void>> Supervisor::stop(DeploymentId id) {
   auto* deployment = table_.find(id);
   if (deployment == nullptr) co_return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
-  if (deployment::is_final(deployment->state)) co_return Result<void>{};
+  if (deployment::is_final(deployment->state)) {
+    if (deployment->failure && deployment->failure->code == dto::kNotBroughtBack) {  // it may stay away
+      deployment->failure.reset();
+      table_.save_fact(*deployment);
+      sampler_.refresh();
+    }
+    co_return Result<void>{};
+  }
   starts_.cancel(id);
   if (!being_stopped_.contains(id)) {  // else somebody asked before; a stop that failed is tried again
     deployment->failure.reset();

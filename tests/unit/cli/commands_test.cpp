@@ -679,6 +679,16 @@ TEST_F(Commands, PsShowsWhatHasEndedWhenAsked) {
   EXPECT_EQ(run_with_daemon({"ps"}).out, "");
 }
 
+TEST_F(Commands, P11_PsShowsWhatAPlanTookAndDidNotBringBack) {
+  auto taken = deployment(1, "old", "stopped");
+  taken.failure =
+      dto::Failure{std::string{dto::kNotBroughtBack}, "stopped for plan stop:1 and not back", "`dgxmm start old`", {}};
+  daemon_.on("GET /deployments", std::vector{taken, deployment(2, "other", "stopped")});
+  const auto outcome = run_with_daemon({"ps"});
+  EXPECT_THAT(outcome.out, HasSubstr("    stopped for plan stop:1 and not back\n    `dgxmm start old`\n"));
+  EXPECT_EQ(outcome.err, "1 ended: `dgxmm ps --all` shows it\n");
+}
+
 TEST_F(Commands, PsAsJsonIsAList) {
   daemon_.on("GET /deployments", std::vector{deployment(1, "a", "ready"), deployment(2, "b", "stopped")});
   EXPECT_EQ(run_with_daemon({"ps", "--json"}).out, to_json(std::vector{deployment(1, "a", "ready")}) + "\n");

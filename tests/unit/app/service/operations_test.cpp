@@ -97,7 +97,7 @@ TEST_F(Operations, P11_WhatCannotBeUndoneIsShownUntilSomebodyActs) {
     const auto failure = now.at(first).failure;
     const auto warnings = now.service->sampler.refresh()->warnings;
     const bool warned = std::ranges::any_of(
-        warnings, [](const auto& warning) { return warning.starts_with("a: stopped for plan stop:"); });
+        warnings, [](const auto& warning) { return warning.message.starts_with("a: stopped for plan stop:"); });
     EXPECT_EQ(warned, failure.has_value());
     return failure && failure->code == dto::kNotBroughtBack;
   };

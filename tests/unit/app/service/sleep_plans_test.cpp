@@ -169,7 +169,7 @@ TEST_F(StoppedSleepers, P11_ItIsStartedAndPutToSleepAgainWhenTheDeployFails) {
 }
 
 TEST_F(StoppedSleepers, P11_ADaemonThatIsKilledMeanwhilePutsItToSleepAllTheSame) {
-  for (const auto moment : {100ms, 1s, 2s, 4s, 5s, 8s}) {
+  for (const auto moment : {100ms, 1000ms, 2000ms, 4000ms, 5000ms, 8000ms}) {
     SCOPED_TRACE(moment.count());
     world.runtime.next.dies_after = 500ms;
     const auto engines = world.runtime.engines().size();
