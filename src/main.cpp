@@ -186,15 +186,15 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
 }
 
 host::Fact engine_fact(std::string name, const std::string& program, const std::string& setting) {
-  if (system::program_exists(program)) return {.name = std::move(name), .value = printable(program)};
-  return {std::move(name), fmt::format("{} is not there", printable(program)), host::Fact::State::unknown,
+  if (system::program_exists(program)) return {.code = setting, .name = std::move(name), .value = printable(program)};
+  return {setting, std::move(name), fmt::format("{} is not there", printable(program)), host::Fact::State::unknown,
           fmt::format("needed to start models with it: install it, or set `{}`", setting)};
 }
 
 ports::Task<host::Fact> image_fact(docker::DockerClient* client, std::string engine, std::string image) {
   using State = host::Fact::State;
   const auto found = co_await client->inspect_image(image);
-  host::Fact fact{engine + " image", printable(image), State::good, {}};
+  host::Fact fact{"image", engine + " image", printable(image), State::good, {}};
   if (!found) {
     const bool missing = found.error().code == "image_not_found";
     fact.value = missing ? fmt::format("{} is not on this host", printable(image)) : printable(found.error().message);
@@ -216,9 +216,10 @@ std::vector<host::Fact> docker_facts(const settings::Settings& settings) {
     const auto api = co_await client.negotiate();
     if (!api) {
       facts.push_back(
-          {"Docker", printable(api.error().message), State::unknown, "needed only for engines in containers"});
+          {"docker", "Docker", printable(api.error().message), State::unknown, "needed only for engines in containers"});
     } else if (const auto info = co_await client.info(); info) {
-      facts.push_back({.name = "Docker",
+      facts.push_back({.code = "docker",
+                       .name = "Docker",
                        .value = fmt::format("{}, API {}, cgroup driver {}{}", printable(info->server_version),
                                             container::to_text(api->version), printable(info->cgroup_driver),
                                             info->rootless ? ", rootless" : "")});
@@ -232,7 +233,7 @@ std::vector<host::Fact> docker_facts(const settings::Settings& settings) {
   };
   loop.spawn("ask Docker", ask());
   loop.run();
-  if (facts.empty()) facts.push_back({"Docker", "does not answer", State::unknown, {}});
+  if (facts.empty()) facts.push_back({"docker", "Docker", "does not answer", State::unknown, {}});
   return facts;
 }
 
@@ -251,9 +252,9 @@ std::vector<host::Fact> examine(const settings::Settings& settings) {
   }
   for (const auto& folder : settings.searched_folders()) {
     const auto problem = modelfs::folder_problem(folder.path);
-    if (!problem) facts.push_back({.name = "models", .value = printable(folder.path)});
+    if (!problem) facts.push_back({.code = "models", .name = "models", .value = printable(folder.path)});
     if (problem && !folder.may_be_missing) {
-      facts.push_back({"models", printable(*problem), host::Fact::State::warning, "set `model_folders`"});
+      facts.push_back({"models", "models", printable(*problem), host::Fact::State::warning, "set `model_folders`"});
     }
   }
   return facts;

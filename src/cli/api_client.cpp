@@ -91,8 +91,7 @@ Answer<void> ApiClient::stream(const std::string& path, OnPiece on_piece) const 
   return {};
 }
 
-Answer<std::string> ApiClient::send(std::string method, const std::string& path, std::string body,
-                                    OnPiece on_piece) const {
+ports::HttpCall ApiClient::request(std::string method, const std::string& path, std::string body) const {
   ports::HttpCall request;
   request.target = {.host = address_.host, .port = address_.port, .unix_socket = {}};
   request.deadline = method == "GET" ? kReadDeadline : kActionDeadline;
@@ -101,13 +100,20 @@ Answer<std::string> ApiClient::send(std::string method, const std::string& path,
   if (!token_.empty()) request.headers.emplace_back("Authorization", "Bearer " + token_);
   if (!body.empty()) request.headers.emplace_back("Content-Type", "application/json");
   request.body = std::move(body);
+  return request;
+}
 
-  auto reply = exchange(std::move(request), std::move(on_piece));
+Answer<std::string> ApiClient::body_of(Result<ports::HttpReply> reply) const {
   if (!reply) return refuse(unreachable(reply.error()));
   if (reply->status / 100 == 2) return std::move(reply->body);
   auto problem = from_json<dto::Problem>(reply->body);
   if (problem) return refuse(std::move(*problem));
   return refuse(unreadable({"bad_response", fmt::format("status {}", reply->status), {}, {}}));
+}
+
+Answer<std::string> ApiClient::send(std::string method, const std::string& path, std::string body,
+                                    OnPiece on_piece) const {
+  return body_of(exchange(request(std::move(method), path, std::move(body)), std::move(on_piece)));
 }
 
 dto::Problem ApiClient::unreachable(const Error& error) const {

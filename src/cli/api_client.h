@@ -2,6 +2,7 @@
 #include "app/dto/dto.h"
 #include "cli/documents.h"
 #include "core/settings/settings.h"
+#include "ports/http_client.h"
 
 #include <expected>
 #include <functional>
@@ -46,6 +47,14 @@ class ApiClient {
     return call("POST", path, std::move(body));
   }
   [[nodiscard]] Answer<std::string> remove(const std::string& path) const { return call("DELETE", path, {}); }
+
+  /// The parts of a call for who makes it on a loop of his own: what to send, and what the reply means.
+  [[nodiscard]] ports::HttpCall request(std::string method, const std::string& path, std::string body = {}) const;
+  template <class T>
+  [[nodiscard]] Answer<T> understand(Result<ports::HttpReply> reply) const {
+    return read<T>(body_of(std::move(reply)));
+  }
+  [[nodiscard]] Answer<std::string> body_of(Result<ports::HttpReply> reply) const;
 
   /// Hands over a body as it arrives, until `on_piece` returns false or the daemon ends it.
   [[nodiscard]] Answer<void> stream(const std::string& path, std::function<bool(std::string_view)> on_piece) const;

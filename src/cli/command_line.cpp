@@ -108,6 +108,7 @@ class CommandLine {
   DeployCommand deploy_;
   PsCommand ps_;
   StopCommand stop_;
+  OrphansCommand orphans_;
   StartCommand start_;
   SleepCommand sleep_;
   WakeCommand wake_;
@@ -352,7 +353,16 @@ void CommandLine::add_memory_commands() {
   models.add_flag("--flat", models_.flat, "one row a model, for scripts");
   add("doctor", "what of this host is good or bad for running models", [] { return DoctorCommand{}; });
   add("memory", "who holds the memory: deployments, containers, processes, kernel", [] { return MemoryCommand{}; });
+  auto& top =
+      add("top", "the memory, deployments and processes, live on the whole screen", [] { return TopCommand{}; });
+  top.footer("Arrows choose, s stops, z puts to sleep, w wakes, l shows the log, o sorts, ? tells the rest, q leaves.");
   add("processes", "the largest processes that dgxmm does not manage", [] { return ProcessesCommand{}; });
+  auto& orphans = add("orphans", "engines of dgxmm that no deployment knows any more", [this] { return orphans_; });
+  orphans.add_option("--stop", orphans_.stop, "end this one; any number of times")
+      ->type_name("ID")
+      ->expected(1)
+      ->take_all();
+  orphans.add_flag("--stop-all", orphans_.stop_all, "end every one");
   add("calibration", "what was learned from earlier starts", [] { return CalibrationCommand{}; });
 }
 
@@ -575,6 +585,10 @@ Result<Invocation> CommandLine::checked(Command command) const {
       stop != nullptr && stop->all != stop->deployments.empty()) {
     return wrong_usage(stop->all ? "stop: give names or --all, not both" : "stop: which deployment?",
                        "`dgxmm ps` lists them");
+  }
+  if (const auto* orphans = std::get_if<OrphansCommand>(&command);
+      orphans != nullptr && orphans->stop_all && !orphans->stop.empty()) {
+    return wrong_usage("orphans: give --stop or --stop-all, not both", help_hint());
   }
   if (const auto* events = std::get_if<EventsCommand>(&command);
       events != nullptr && int{events->all} + int{events->after.has_value()} + int{events->tail.has_value()} > 1) {

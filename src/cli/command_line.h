@@ -94,7 +94,12 @@ struct EventsCommand {
 };
 struct DoctorCommand {};
 struct MemoryCommand {};
+struct TopCommand {};
 struct ProcessesCommand {};
+struct OrphansCommand {
+  std::vector<std::string> stop;  ///< ids
+  bool stop_all = false;
+};
 struct CalibrationCommand {};
 struct VersionCommand {};
 struct CompletionCommand {
@@ -107,7 +112,8 @@ struct HelpCommand {
 using Command =
     std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand, StopCommand,
                  StartCommand, SleepCommand, WakeCommand, RemoveCommand, LogsCommand, PlanCommand, ScenarioCommand,
-                 ApplyCommand, CancelCommand, QueueCommand, EventsCommand, MemoryCommand, ProcessesCommand,
+                 ApplyCommand, CancelCommand, QueueCommand, EventsCommand, MemoryCommand, TopCommand,
+                 ProcessesCommand, OrphansCommand,
                  CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
 
 struct Invocation {

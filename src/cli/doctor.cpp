@@ -17,9 +17,11 @@ using State = host::Fact::State;
 
 host::Fact daemon(Context& context) {
   const auto answer = context.api.get<dto::Version>("/version");
-  if (answer) return {.name = "daemon", .value = fmt::format("{} at {}", answer->version, context.api.address())};
+  if (answer)
+    return {
+        .code = "daemon", .name = "daemon", .value = fmt::format("{} at {}", answer->version, context.api.address())};
   const auto advice = answer.error().hint.empty() ? std::string{"start it: dgxmm serve"} : answer.error().hint;
-  return {"daemon", answer.error().detail, State::warning, advice};
+  return {"daemon", "daemon", answer.error().detail, State::warning, advice};
 }
 
 Colour colour_of(State state) {
@@ -44,7 +46,7 @@ int run(const DoctorCommand& /*command*/, Context& context) {
   if (context.json) {
     dto::Doctor document;
     for (const auto& fact : facts) {
-      document.facts.push_back({fact.name, fact.value, std::string{host::name_of(fact.state)}, fact.advice});
+      document.facts.push_back({fact.code, fact.name, fact.value, std::string{host::name_of(fact.state)}, fact.advice});
     }
     print_json(context, document);
     return bad ? kExitError : kExitOk;

@@ -46,6 +46,8 @@ template std::string to_json(const dto::Problem&);
 template std::string to_json(const dto::Doctor&);
 template std::string to_json(const dto::Processes&);
 template std::string to_json(const dto::Memory&);
+template std::string to_json(const dto::Orphan&);
+template std::string to_json(const std::vector<dto::Orphan>&);
 template std::string to_json(const dto::Version&);
 
 template Result<dto::Budget> from_json(std::string_view);
@@ -63,6 +65,8 @@ template Result<dto::Problem> from_json(std::string_view);
 template Result<dto::Doctor> from_json(std::string_view);
 template Result<dto::Processes> from_json(std::string_view);
 template Result<dto::Memory> from_json(std::string_view);
+template Result<dto::Orphan> from_json(std::string_view);
+template Result<std::vector<dto::Orphan>> from_json(std::string_view);
 template Result<dto::Version> from_json(std::string_view);
 
 }  // namespace dgxmm::cli

@@ -38,7 +38,12 @@ int run(const ProcessesCommand& /*command*/, Context& context) {
     unknown = unknown || !process.rss_bytes || !process.gpu_bytes;
     table.add({fmt::format("{}", process.pid), process.user, format_bytes(process.held_bytes),
                size_text(process.rss_bytes), size_text(process.gpu_bytes), shown_place(process), process.command});
-    if (process.orphan) table.add_note("holds GPU memory for nobody: what started it has ended");
+    if (!process.orphan_id.empty()) {
+      table.add_note(fmt::format("an engine of dgxmm that no deployment knows: `dgxmm orphans --stop {}` ends it",
+                                 process.orphan_id));
+    } else if (process.orphan) {
+      table.add_note("holds GPU memory for nobody: what started it has ended");
+    }
   }
   context.console.out << table.render(context.console.width);
   auto& console = context.console;

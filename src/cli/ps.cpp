@@ -89,6 +89,10 @@ int run(const PsCommand& command, Context& context) {
     return kExitOk;
   }
   if (!deployments->empty()) print_table(context, *deployments);
+  // What the daemon warns of is about the host, and so about all of them.
+  if (const auto budget = context.api.get<dto::Budget>("/budget")) {
+    context.console.out << warnings_text(budget->warnings, context.console);
+  }
   if (ended > 0) {
     note(context.console, fmt::format("{} ended: `dgxmm ps --all` shows {}", ended, ended == 1 ? "it" : "them"));
   } else if (deployments->empty()) {

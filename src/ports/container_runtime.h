@@ -93,6 +93,8 @@ class ContainerRuntime {
   /// cgroup's name, else by the DGXMM_INSTANCE mark ("<InstanceSpec::name>") in its environment; a container by its
   /// labels. So an engine that was started just before the daemon was killed is neither lost nor started twice.
   virtual std::vector<std::pair<std::string, Instance>> find_owned() = 0;
+  /// The same, and what is left of engines whose first process has ended (D1); each can be measured and stopped.
+  virtual std::vector<std::pair<std::string, Instance>> find_remains() { return find_owned(); }
   /// Returns when the instance has ended, or, with nothing known, when the loop stops.
   virtual Task<ExitStatus> wait(Instance instance) = 0;
   /// Asks it to end, then kills it after `grace`; returns when it is gone, with everything it had started.

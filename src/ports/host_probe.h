@@ -1,5 +1,6 @@
 #pragma once
 #include "base/result.h"
+#include "core/host/examination.h"
 #include "core/host/gpu.h"
 #include "core/host/readings.h"
 
@@ -15,6 +16,9 @@ class HostProbe {
   virtual ~HostProbe() = default;
   virtual Result<host::Meminfo> meminfo() = 0;
   virtual host::Pressure pressure() = 0;
+  virtual std::optional<host::SwapCounters> swap_counters() = 0;
+  /// What changes slowly: everything that `host::examine` asks for but the GPU and the settings. Slow; from any thread.
+  virtual host::ExaminedHost examined() = 0;
   /// At most `limit` rows; processes in `exclude_pids` are in no row and no group. Masked.
   virtual host::ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
                                       const host::GpuReading& gpu) = 0;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 namespace dgxmm::docker {
 namespace {
 
@@ -181,6 +183,65 @@ TEST_F(ContainedEngine, D8_OtherSettingsOfTheDaemonMarkItOutdated) {
   ASSERT_TRUE(daemon_->becomes("model", "ready"));
   ASSERT_TRUE(e2e::eventually([&] { return at(daemon_->deployment("model"), "outdated").is_string(); }));
   EXPECT_EQ(text(daemon_->deployment("model"), "outdated"), "it would be started with other settings now");
+}
+
+TEST_F(ContainedEngine, AForeignContainerHasARowWithItsNameImageAndGroupAndIsNeverTouched) {
+  const auto& model = e2e::environment().model;
+  const auto made =
+      dockerd_->call("POST", "/containers/create?name=jupyter",
+                     fmt::format(R"({{"Image":"{}","Cmd":["--model","{}","--ctx-size","512"],)"
+                                 R"("HostConfig":{{"NetworkMode":"none","Binds":["{}:{}:ro"]}}}})",
+                                 image_, model.string(), model.parent_path().string(), model.parent_path().string()));
+  ASSERT_EQ(made.status, 201) << made.body;
+  const auto id = made.body.substr(made.body.find(R"("Id":")") + 6, 64);
+  ASSERT_EQ(dockerd_->call("POST", "/containers/" + id + "/start").status, 204);
+  ASSERT_EQ(deploy().exit_code, 0);
+
+  boost::json::value row;
+  EXPECT_TRUE(e2e::eventually([&] {
+    const auto memory = daemon_->document("/memory");
+    for (const auto& container : at(memory, "containers").as_array()) {
+      if (text(container, "id") == id) row = container;
+    }
+    return row.is_object() && number(at(row, "measured"), "anon_bytes") > 20 * e2e::kMib;
+  })) << boost::json::serialize(row);
+  EXPECT_EQ(text(row, "name"), "jupyter");
+  EXPECT_EQ(text(row, "image"), image_);
+  EXPECT_EQ(text(row, "runtime"), "docker");
+  EXPECT_FALSE(at(at(row, "measured"), "approximate").as_bool()) << "by its group";
+  const auto own = text(daemon_->deployment("model"), "container");
+  const auto memory = daemon_->document("/memory");
+  for (const auto& container : at(memory, "containers").as_array()) {
+    EXPECT_NE(text(container, "id"), own) << "a deployment is no foreign container";
+  }
+  EXPECT_THAT(daemon_->run({"memory"}).out, HasSubstr("jupyter"));
+  EXPECT_THAT(daemon_->run({"processes"}).out, HasSubstr("jupyter"));
+  EXPECT_EQ(daemon_->document("/orphans").as_array().size(), 0U);
+  EXPECT_EQ(daemon_->post("/orphans/" + id.substr(0, 12) + "/stop").status, 404);
+
+  // While Docker hangs its containers are still measured, and the API answers.
+  dockerd_->freeze(true);
+  EXPECT_TRUE(e2e::eventually([&] { return !text(daemon_->document("/memory"), "names_unknown").empty(); }));
+  EXPECT_GT(number(daemon_->document("/memory"), "containers_bytes"), 20 * e2e::kMib);
+  dockerd_->freeze(false);
+  EXPECT_THAT(dockerd_->call("GET", "/containers/" + id + "/json").body, HasSubstr(R"("Running":true)"));
+}
+
+TEST_F(ContainedEngine, D1_AContainerThatNoDeploymentKnowsIsAnOrphanAndIsStoppedAndRemoved) {
+  ASSERT_EQ(deploy().exit_code, 0);
+  const auto id = text(daemon_->deployment("model"), "container");
+  daemon_->kill_hard();
+  for (const auto& entry : std::filesystem::directory_iterator{daemon_->state_dir()}) {
+    if (entry.path().filename().string().starts_with("dgxmm.sqlite3")) std::filesystem::remove(entry.path());
+  }
+  daemon_->start();
+  ASSERT_TRUE(e2e::eventually([&] { return daemon_->document("/orphans").as_array().size() == 1; }));
+  const auto memory = daemon_->document("/memory");
+  ASSERT_EQ(at(memory, "containers").as_array().size(), 1U);
+  EXPECT_EQ(text(at(memory, "containers").at(0), "orphan_id"), id.substr(0, 12));
+  const auto stopped = daemon_->run({"orphans", "--stop-all"});
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.all();
+  EXPECT_TRUE(e2e::eventually([&] { return containers() == "[]\n"; })) << containers();
 }
 
 }  // namespace

@@ -7,6 +7,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <string_view>
 #include <system_error>
 #include <unistd.h>
 
@@ -43,6 +47,36 @@ bool has_memory_files(const fs::path& root, const CgroupPath& cgroup) {
   return read_text_file(mount / "cgroup.controllers").value_or("").find("memory") != std::string::npos;
 }
 
+constexpr std::string_view kMemoryMount = "sys/fs/cgroup";
+
+/// v1 adds up the limits of the groups above by itself; in v2 each has its own.
+std::optional<Bytes> limit_of(const fs::path& root, const CgroupPath& cgroup) {
+  constexpr std::int64_t kNone = std::int64_t{1} << 62;
+  std::optional<Bytes> least;
+  const auto take = [&](std::optional<std::int64_t> limit) {
+    if (limit && *limit < kNone) least = std::min(least.value_or(Bytes{*limit}), Bytes{*limit});
+  };
+  const auto mount = root / kMemoryMount;
+  if (cgroup.path.starts_with("/..")) return std::nullopt;
+  const fs::path own = fs::path{cgroup.path}.relative_path();
+  if (cgroup.version == 1) {
+    take(hierarchical_limit(read_text_file(mount / "memory" / own / "memory.stat").value_or("")));
+    return least;
+  }
+  for (auto group = own; !group.empty(); group = group.parent_path()) {
+    auto text = read_text_file(mount / group / "memory.max").value_or("");
+    while (text.ends_with('\n')) text.pop_back();
+    take(parse_number(text));  // or "max"
+  }
+  return least;
+}
+
+std::int64_t microseconds_since_boot() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);  // what the kernel's log counts in, but for a sleeping host
+  return std::int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+}
+
 }  // namespace
 
 ExaminedHost read_examined_host(const fs::path& root) {
@@ -65,7 +99,10 @@ ExaminedHost read_examined_host(const fs::path& root) {
   host.buddyinfo = read_text_file(proc / "buddyinfo");
   if (const auto size = ::sysconf(_SC_PAGESIZE); size > 0) host.page_size = Bytes{size};
   host.guards = running_guards(proc, host.meminfo ? host.meminfo->mem_total : Bytes{});
-  host.kernel_log = !read_kernel_log().empty();
+  if (host.cgroup) host.group_limit = limit_of(root, *host.cgroup);
+  const auto kernel_log = read_kernel_log();
+  host.kernel_log = !kernel_log.empty();
+  host.driver_failures = count_driver_failures(kernel_log, microseconds_since_boot(), std::chrono::hours{1});
   return host;
 }
 

@@ -1,5 +1,6 @@
 #include "adapters/host/proc_host_probe.h"
 
+#include "adapters/host/examiner.h"
 #include "base/files.h"
 #include "base/masking.h"
 #include "base/numbers.h"
@@ -129,6 +130,12 @@ Result<Meminfo> ProcHostProbe::meminfo() {
 Pressure ProcHostProbe::pressure() {
   return parse_pressure(read_text_file(root_ / "proc/pressure/memory").value_or(""));
 }
+
+std::optional<SwapCounters> ProcHostProbe::swap_counters() {
+  return parse_swap_counters(read_text_file(root_ / "proc/vmstat").value_or(""));
+}
+
+ExaminedHost ProcHostProbe::examined() { return read_examined_host(root_); }
 
 struct ProcHostProbe::Holder {
   std::int64_t pid = 0;

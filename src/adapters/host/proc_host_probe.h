@@ -25,6 +25,8 @@ class ProcHostProbe final : public ports::HostProbe {
   /// Also `meminfo_unusable` when lxcfs shows a container's limit in place of the host's memory.
   Result<Meminfo> meminfo() override;
   Pressure pressure() override;
+  std::optional<SwapCounters> swap_counters() override;
+  ExaminedHost examined() override;
   ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
                         const GpuReading& gpu) override;
   std::vector<ProcessRow> rows_of(const std::vector<std::int64_t>& pids, const GpuReading& gpu) override;

@@ -335,6 +335,42 @@ std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_owned(
   return found;
 }
 
+std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_remains() {
+  auto found = find_owned();
+  const auto is_new = [&found](std::string_view cgroup, std::int64_t first_pid) {
+    return std::ranges::none_of(found, [&](const auto& owned) {
+      return cgroup.empty() ? owned.second.pid == first_pid : owned.second.cgroup == cgroup;
+    });
+  };
+  std::vector<std::int64_t> in_groups;
+  for (const auto& group : cgroups_.groups(options_.owned_prefix)) {
+    const auto members = cgroups_.members(group);
+    in_groups.insert(in_groups.end(), members.begin(), members.end());
+    if (members.empty() || !is_new(group.path, 0)) continue;
+    ports::Instance instance;
+    instance.runtime = kRuntimeName;
+    instance.boot_id = boot_id();
+    instance.cgroup = group.path;
+    instance.cgroup_version = group.version;
+    // Its first process is gone: the one that stands for it is any that is left.
+    instance.pid = members.front();
+    if (const auto stat = read_stat(instance.pid)) instance.start_time_ticks = stat->start_time_ticks;
+    found.emplace_back(cgroups_.name_of(group), std::move(instance));
+  }
+  for (const auto& mark : marked_members()) {
+    const bool ours = mark.name.starts_with(options_.owned_prefix);
+    const bool in_group = std::ranges::find(in_groups, mark.pid) != in_groups.end();
+    if (!ours || in_group || !is_new({}, mark.first_pid)) continue;
+    ports::Instance instance;
+    instance.runtime = kRuntimeName;
+    instance.boot_id = boot_id();
+    instance.pid = mark.first_pid;
+    instance.start_time_ticks = mark.first_start_time_ticks;
+    if (!pids(instance).empty()) found.emplace_back(mark.name, std::move(instance));
+  }
+  return found;
+}
+
 ports::Task<ports::ExitStatus> ProcessRuntime::wait(ports::Instance instance) {
   while (presence(instance) == ports::Presence::unreachable && !waits_->over) co_await pause(kLongestPause);
   const auto pidfd = open_verified(instance);

@@ -52,6 +52,7 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   ports::Presence presence(const ports::Instance& instance) override;
   ports::Task<> until_known() override;
   std::vector<std::pair<std::string, ports::Instance>> find_owned() override;
+  std::vector<std::pair<std::string, ports::Instance>> find_remains() override;
   ports::Task<ports::ExitStatus> wait(ports::Instance instance) override;
   ports::Task<Result<void>> stop(ports::Instance instance, std::chrono::milliseconds grace) override;
   std::optional<memory::Measured> measure(const ports::Instance& instance,

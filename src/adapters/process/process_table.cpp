@@ -1,6 +1,7 @@
 #include "adapters/process/process_table.h"
 
 #include "adapters/process/launch.h"
+#include "base/numbers.h"
 
 #include <fmt/format.h>
 
@@ -191,6 +192,24 @@ std::vector<std::pair<std::string, host::ProcessStat>> marked_processes() {
     const auto name = variable_of(environment, kNameVariable);
     const auto mark = variable_of(environment, kFirstProcessVariable);
     if (name && mark == mark_of(pid, process->start_time_ticks)) found.emplace_back(*name, std::move(*process));
+  }
+  return found;
+}
+
+std::vector<MarkedMember> marked_members() {
+  std::vector<MarkedMember> found;
+  for (const auto& [pid, folder] : process_folders()) {
+    const auto process = read_stat(pid);
+    if (!process || is_dead(*process)) continue;
+    const auto environment = environment_of(pid);
+    auto name = variable_of(environment, kNameVariable);
+    const auto mark = variable_of(environment, kFirstProcessVariable);
+    if (!name || !mark) continue;
+    const auto colon = mark->find(':');
+    if (colon == std::string::npos) continue;
+    const auto first_pid = parse_number(mark->substr(0, colon));
+    const auto start = parse_number<std::uint64_t>(mark->substr(colon + 1));
+    if (first_pid && start) found.push_back({std::move(*name), pid, *first_pid, *start});
   }
   return found;
 }

@@ -61,6 +61,16 @@ std::optional<host::ProcessStat> first_process(std::span<const std::int64_t> pid
 /// Every first process of an instance on this host, by the marks in its environment, with the instance's name.
 std::vector<std::pair<std::string, host::ProcessStat>> marked_processes();
 
+/// A process of an instance, by the marks that it has inherited.
+struct MarkedMember {
+  std::string name;  ///< of the instance
+  std::int64_t pid = 0;
+  std::int64_t first_pid = 0;  ///< of the first process, which may be gone
+  std::uint64_t first_start_time_ticks = 0;
+};
+/// Every process of an instance on this host that has kept its environment.
+std::vector<MarkedMember> marked_members();
+
 /// A handle that stays with one process when its number is given to another. Empty: no such process (errno is ESRCH),
 /// or no descriptor left.
 FileDescriptor open_pidfd(std::int64_t pid);

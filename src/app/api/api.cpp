@@ -140,7 +140,7 @@ class Api final : public ports::HttpHandler {
     std::string_view pattern;  ///< "{}" stands for one part of the path
     Handler handler;
   };
-  static const std::array<Route, 31> kRoutes;
+  static const std::array<Route, 33> kRoutes;
 
   /// The parts that stand where the pattern has {}, or nothing when the path is another one.
   static std::optional<std::vector<std::string>> match(std::string_view pattern, std::string_view path) {
@@ -234,6 +234,18 @@ class Api final : public ports::HttpHandler {
   Task<HttpResponse> processes(Call) {
     const auto reading = co_await service_.ledger.read(kProcessRows);
     co_return document(processes_view(reading));
+  }
+
+  Task<HttpResponse> list_orphans(Call) {
+    std::vector<dto::Orphan> result;
+    for (const auto& orphan : service_.orphans.find()) result.push_back(orphan_view(orphan));
+    co_return document(result);
+  }
+
+  Task<HttpResponse> stop_orphan(Call call) {
+    const auto stopped = co_await service_.orphans.stop(call.parameters.at(0));
+    if (!stopped) co_return problem(stopped.error());
+    co_return document(orphan_view(*stopped));
   }
 
   // --- models and estimates
@@ -528,7 +540,7 @@ class Api final : public ports::HttpHandler {
   BuildInfo build_;
 };
 
-const std::array<Api::Route, 31> Api::kRoutes{{
+const std::array<Api::Route, 33> Api::kRoutes{{
     {"GET", "/healthz", &Api::healthz},
     {"GET", "/metrics", &Api::metrics},
     {"GET", "/api/v1/version", &Api::version},
@@ -536,6 +548,8 @@ const std::array<Api::Route, 31> Api::kRoutes{{
     {"GET", "/api/v1/budget", &Api::budget},
     {"GET", "/api/v1/memory", &Api::memory},
     {"GET", "/api/v1/processes", &Api::processes},
+    {"GET", "/api/v1/orphans", &Api::list_orphans},
+    {"POST", "/api/v1/orphans/{}/stop", &Api::stop_orphan},
     {"GET", "/api/v1/models", &Api::models},
     {"POST", "/api/v1/fit", &Api::fit},
     {"GET", "/api/v1/calibration", &Api::calibration},

@@ -55,6 +55,7 @@ int status_of(const std::string& code) {
       {"plan_not_found", 404},
       {"plan_ambiguous", 409},
       {"plan_unsafe", 409},
+      {"orphan_not_found", 404},
       {"operation_not_found", 404},
       {"queue_entry_not_found", 404},
       {"model_not_found", 404},

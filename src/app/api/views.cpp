@@ -78,7 +78,8 @@ dto::Memory memory_view(service::Service& service, const service::LedgerReading&
                                .rootless_uid = container.owner.rootless_uid,
                                .processes = static_cast<std::int64_t>(container.processes),
                                .measured = dto::to_dto(container.measured),
-                               .own = container.own});
+                               .own = container.own,
+                               .orphan_id = container.orphan_id});
   }
   for (const auto& group : reading.processes) {
     view.processes.push_back({.unit = printable(group.owner.name),
@@ -99,6 +100,21 @@ dto::Memory memory_view(service::Service& service, const service::LedgerReading&
   return view;
 }
 
+dto::Orphan orphan_view(const service::Orphan& orphan) {
+  dto::Orphan view{.id = orphan.id,
+                   .name = orphan.name,
+                   .runtime = orphan.instance.runtime,
+                   .pid = {},
+                   .container = {},
+                   .command = orphan.command,
+                   .processes = static_cast<std::int64_t>(orphan.pids.size()),
+                   .measured = {}};
+  if (orphan.instance.pid != 0) view.pid = orphan.instance.pid;
+  if (orphan.instance.is_container()) view.container = orphan.instance.container_id;
+  if (orphan.measured) view.measured = dto::to_dto(*orphan.measured);
+  return view;
+}
+
 dto::Processes processes_view(const service::LedgerReading& reading) {
   dto::Processes view;
   for (const auto& row : reading.largest) {
@@ -106,6 +122,10 @@ dto::Processes processes_view(const service::LedgerReading& reading) {
     const auto container =
         std::ranges::find(reading.containers, row.container, [](const auto& each) { return each.owner.name; });
     if (container != reading.containers.end()) process.container_name = container->name;
+    const auto orphan = std::ranges::find_if(reading.orphans, [&](const service::Orphan& each) {
+      return std::ranges::find(each.pids, row.pid) != each.pids.end();
+    });
+    if (orphan != reading.orphans.end()) process.orphan_id = orphan->id;
     view.processes.push_back(std::move(process));
   }
   if (!reading.snapshot->problem) view.unattributed_bytes = reading.sums.unattributed;

@@ -7,6 +7,7 @@ namespace dgxmm::api {
 
 /// Who holds the memory; of a reading without a problem.
 dto::Memory memory_view(service::Service& service, const service::LedgerReading& reading);
+dto::Orphan orphan_view(const service::Orphan& orphan);
 dto::Processes processes_view(const service::LedgerReading& reading);
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot);
 dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment);

@@ -329,6 +329,7 @@ struct Process {
   std::optional<Bytes> rss_bytes, gpu_bytes;
   bool orphan = false;              ///< holds GPU memory, and what started it has ended
   std::string container_name = {};  ///< as its engine calls it; empty: not known, or no container
+  std::string orphan_id = {};       ///< it belongs to this orphan, which can be stopped
 };
 
 struct Processes {
@@ -346,7 +347,20 @@ struct MemoryContainer {
   std::optional<std::int64_t> rootless_uid;  ///< of the user whose own engine runs it
   std::int64_t processes = 0;
   Measured measured;
-  bool own = false;  ///< dgxmm itself runs in it
+  bool own = false;       ///< dgxmm itself runs in it
+  std::string orphan_id;  ///< it is this orphan, which can be stopped
+};
+
+/// An engine of this installation that no deployment knows.
+struct Orphan {
+  std::string id;
+  std::string name;     ///< under which it was started
+  std::string runtime;  ///< process or docker
+  std::optional<std::int64_t> pid;
+  std::optional<std::string> container;
+  std::string command;  ///< of its largest process
+  std::int64_t processes = 0;
+  std::optional<Measured> measured;
 };
 
 /// The processes of one unit, or those outside of any, that are in no container.
@@ -393,6 +407,7 @@ struct Memory {
 
 /// One thing that is worth knowing about a host before models are run on it.
 struct Fact {
+  std::string code;  ///< stable, for programs
   std::string name;
   std::string value;
   std::string state;   ///< good, warning, unknown

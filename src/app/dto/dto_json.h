@@ -61,9 +61,12 @@ BOOST_DESCRIBE_STRUCT(QueueEntry, (), (id, queue, what, priority, place, since, 
 BOOST_DESCRIBE_STRUCT(Queue, (), (deciding, starting, waiting))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (),
-                      (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan, container_name))
+                      (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan, container_name,
+                       orphan_id))
 BOOST_DESCRIBE_STRUCT(Processes, (), (processes, unattributed_bytes, warnings))
-BOOST_DESCRIBE_STRUCT(MemoryContainer, (), (id, name, image, runtime, rootless_uid, processes, measured, own))
+BOOST_DESCRIBE_STRUCT(MemoryContainer, (),
+                      (id, name, image, runtime, rootless_uid, processes, measured, own, orphan_id))
+BOOST_DESCRIBE_STRUCT(Orphan, (), (id, name, runtime, pid, container, command, processes, measured))
 BOOST_DESCRIBE_STRUCT(MemoryProcesses, (), (unit, user, processes, held_bytes, anon_bytes, gpu_bytes, own))
 BOOST_DESCRIBE_STRUCT(OwnerlessMemory, (), (name, bytes, user))
 BOOST_DESCRIBE_STRUCT(Memory, (),
@@ -72,7 +75,7 @@ BOOST_DESCRIBE_STRUCT(Memory, (),
                        hugepages_bytes, rest_bytes, unattributed_bytes, page_cache_bytes, free_bytes,
                        safety_margin_bytes, os_reserve_bytes, promised_bytes, free_for_new_bytes, deployments,
                        containers, processes, ownerless_shared_memory, ownerless_certain, names_unknown, warnings))
-BOOST_DESCRIBE_STRUCT(Fact, (), (name, value, state, advice))
+BOOST_DESCRIBE_STRUCT(Fact, (), (code, name, value, state, advice))
 BOOST_DESCRIBE_STRUCT(Doctor, (), (facts))
 BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),
                       (model, fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))

@@ -2,6 +2,8 @@
 
 #include "base/masking.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -27,13 +29,14 @@ void take_out(memory::Measured& container, const memory::Measured& engine) {
 
 LedgerReader::LedgerReader(Sampler& sampler, DeploymentTable& table, ports::ContainerRuntime& runtime,
                            ports::HostProbe& host, const ports::MemoryGroups& groups, ports::ContainerNames& names,
-                           ports::EventLoop& loop)
+                           Orphans& orphans, ports::EventLoop& loop)
     : sampler_(sampler),
       table_(table),
       runtime_(runtime),
       host_(host),
       groups_(groups),
       names_(names),
+      orphans_(orphans),
       loop_(loop) {}
 
 ports::Task<LedgerReading> LedgerReader::read(std::size_t rows) {
@@ -53,7 +56,14 @@ ports::Task<LedgerReading> LedgerReader::read(std::size_t rows) {
     reading.ownerless = host_.ownerless_memory();
   });
   take_groups(reading, list, managed);
+  reading.orphans = orphans_.find();
   reading.largest = std::move(list.rows);
+  put_orphans_first(reading, rows);
+  for (auto& container : reading.containers) {
+    const auto orphan = std::ranges::find(reading.orphans, container.owner.name,
+                                          [](const Orphan& each) { return each.instance.container_id; });
+    if (orphan != reading.orphans.end()) container.orphan_id = orphan->id;
+  }
 
   if (named) {
     for (auto& container : reading.containers) {
@@ -67,6 +77,14 @@ ports::Task<LedgerReading> LedgerReader::read(std::size_t rows) {
   }
 
   reading.warnings = snapshot->warnings;
+  for (const auto& orphan : reading.orphans) {
+    const auto holds = orphan.measured ? format_bytes(orphan.measured->total()) : std::string{"an unknown amount"};
+    reading.warnings.push_back(
+        {.code = "orphan",
+         .message = fmt::format("{} is an engine of dgxmm that no deployment knows, and holds {}",
+                                orphan.instance.shown(), holds),
+         .hint = fmt::format("`dgxmm orphans --stop {}` ends it", orphan.id)});
+  }
   if (snapshot->problem) co_return reading;
   std::vector<memory::Measured> containers;
   std::ranges::transform(reading.containers, std::back_inserter(containers), &ForeignContainer::measured);
@@ -91,6 +109,20 @@ ports::Task<LedgerReading> LedgerReader::read(std::size_t rows) {
                                       .gpu_shares_memory = snapshot->gpu.host_class != host::HostClass::discrete});
   for (auto& warning : memory::ledger_warnings(reading.sums)) reading.warnings.push_back(std::move(warning));
   co_return reading;
+}
+
+void LedgerReader::put_orphans_first(LedgerReading& reading, std::size_t rows) const {
+  if (rows == 0) return;
+  std::vector<host::ProcessRow> first;
+  for (const auto& orphan : reading.orphans) {
+    for (auto& row : host_.rows_of(orphan.pids, reading.snapshot->gpu)) first.push_back(std::move(row));
+  }
+  std::erase_if(reading.largest, [&](const host::ProcessRow& row) {
+    return std::ranges::find(first, row.pid, &host::ProcessRow::pid) != first.end();
+  });
+  first.insert(first.end(), std::make_move_iterator(reading.largest.begin()),
+               std::make_move_iterator(reading.largest.end()));
+  reading.largest = std::move(first);
 }
 
 std::vector<LedgerReader::Members> LedgerReader::members_of(const HostSnapshot& snapshot) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "app/service/deployment_table.h"
+#include "app/service/orphans.h"
 #include "app/service/sampler.h"
 #include "core/memory/ledger.h"
 #include "ports/container_names.h"
@@ -22,6 +23,7 @@ struct ForeignContainer {
   std::size_t processes = 0;
   memory::Measured measured;  ///< approximate: its group cannot be read, and its processes are added up
   bool own = false;           ///< dgxmm itself runs in it
+  std::string orphan_id;      ///< it is an orphan
 };
 
 /// Who holds the memory, at one moment.
@@ -31,8 +33,9 @@ struct LedgerReading {
   std::vector<ForeignContainer> containers;      ///< largest first, as the next two
   std::vector<host::ProcessGroup> processes;     ///< outside of containers, by unit
   std::optional<host::OwnerlessList> ownerless;  ///< absent: could not be looked for
-  std::vector<host::ProcessRow> largest;         ///< the process view (B10)
+  std::vector<host::ProcessRow> largest;         ///< the process view (B10): orphans of dgxmm first
   std::string names_problem;                     ///< why no container has a name
+  std::vector<Orphan> orphans;
   std::vector<host::Warning> warnings;
 };
 
@@ -40,7 +43,8 @@ struct LedgerReading {
 class LedgerReader {
  public:
   LedgerReader(Sampler& sampler, DeploymentTable& table, ports::ContainerRuntime& runtime, ports::HostProbe& host,
-               const ports::MemoryGroups& groups, ports::ContainerNames& names, ports::EventLoop& loop);
+               const ports::MemoryGroups& groups, ports::ContainerNames& names, Orphans& orphans,
+               ports::EventLoop& loop);
 
   /// Reads every process of the host: on demand. At most `rows` in the process view.
   ports::Task<LedgerReading> read(std::size_t rows);
@@ -54,6 +58,7 @@ class LedgerReader {
   };
 
   std::vector<Members> members_of(const HostSnapshot& snapshot);
+  void put_orphans_first(LedgerReading& reading, std::size_t rows) const;
   void take_groups(LedgerReading& reading, const host::ProcessList& list, const std::vector<Members>& managed) const;
   [[nodiscard]] ForeignContainer measure(const host::ProcessGroup& group) const;
 
@@ -63,6 +68,7 @@ class LedgerReader {
   ports::HostProbe& host_;
   const ports::MemoryGroups& groups_;
   ports::ContainerNames& names_;
+  Orphans& orphans_;
   ports::EventLoop& loop_;
 };
 

@@ -34,12 +34,20 @@ Task<> Runtimes::until_known() {
   co_await containers_.until_known();
 }
 
-std::vector<std::pair<std::string, Instance>> Runtimes::find_owned() {
-  auto found = processes_.find_owned();
-  auto containers = containers_.find_owned();
-  found.insert(found.end(), std::make_move_iterator(containers.begin()), std::make_move_iterator(containers.end()));
-  return found;
+namespace {
+
+using Named = std::vector<std::pair<std::string, Instance>>;
+
+Named both(Named some, Named others) {
+  some.insert(some.end(), std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+  return some;
 }
+
+}  // namespace
+
+Named Runtimes::find_owned() { return both(processes_.find_owned(), containers_.find_owned()); }
+
+Named Runtimes::find_remains() { return both(processes_.find_remains(), containers_.find_remains()); }
 
 Task<ports::ExitStatus> Runtimes::wait(Instance instance) {
   auto& runtime = of(instance);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace dgxmm::service {
@@ -124,6 +125,7 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
   }
   estimate_gpu(*snapshot);
   snapshot->warnings = warnings_of(*snapshot, table_);
+  warn_of_the_host(*snapshot);
 
   report_gpu_access(*snapshot);
   const bool unchanged = latest_ && same(*latest_, *snapshot);
@@ -168,6 +170,19 @@ void Sampler::find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_
   if (others.empty()) return;
   snapshot.orphans = probe_.rows_of(others, snapshot.gpu);
   std::erase_if(snapshot.orphans, [](const host::ProcessRow& row) { return !row.orphan; });
+}
+
+void Sampler::warn_of_the_host(HostSnapshot& snapshot) {
+  if (!facts_ || snapshot.problem) return;
+  if (const auto now = clock_.steady(); swap_watch_.is_due(now)) {
+    swap_watch_.add(now, probe_.swap_counters());
+    facts_->pressure = probe_.pressure();
+  }
+  facts_->meminfo = snapshot.meminfo;
+  facts_->swap_activity = swap_watch_.activity();
+  facts_->safety_margin = settings_.safety_margin;
+  auto warnings = host::host_warnings(*facts_);
+  std::ranges::move(warnings, std::back_inserter(snapshot.warnings));
 }
 
 void Sampler::estimate_gpu(HostSnapshot& snapshot) {

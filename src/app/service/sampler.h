@@ -1,7 +1,9 @@
 #pragma once
 #include "app/service/deployment_table.h"
 #include "base/clock.h"
+#include "core/host/examination.h"
 #include "core/host/readings.h"
+#include "core/host/swap_watch.h"
 #include "core/host/warning.h"
 #include "core/memory/budget.h"
 #include "ports/container_runtime.h"
@@ -55,6 +57,8 @@ class Sampler {
   std::optional<memory::Measured> measure(const ports::Instance& instance);
   /// Who holds memory on the GPU, now.
   host::GpuReading gpu_now() { return gpu_.latest(); }
+  /// Slow facts of the host, which another task reads now and then; each snapshot from now on warns by them.
+  void note(host::ExaminedHost facts) { facts_ = std::move(facts); }
   ports::Wakeup& changed() { return *changed_; }
 
  private:
@@ -62,6 +66,7 @@ class Sampler {
                                           const std::vector<std::int64_t>& pids);
   void find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_t>& managed);
   void estimate_gpu(HostSnapshot& snapshot);
+  void warn_of_the_host(HostSnapshot& snapshot);
   void report_gpu_access(const HostSnapshot& snapshot) const;
 
   ports::HostProbe& probe_;
@@ -72,6 +77,8 @@ class Sampler {
   const Clock& clock_;
   std::unique_ptr<ports::Wakeup> changed_;
   std::shared_ptr<const HostSnapshot> latest_;
+  std::optional<host::ExaminedHost> facts_;  ///< absent: not read yet
+  host::SwapWatch swap_watch_;
   std::optional<Bytes> unlisted_without_gpu_;  ///< what /proc/meminfo leaves out while no process uses a GPU
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace dgxmm::service {
 
 Service::Service(Ports ports, const settings::Settings& the_settings, Identity identity)
@@ -13,12 +15,14 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
       events(ports.store, clock, loop),
       table(ports.store, events, clock),
       sampler(host, ports.gpu, runtime, table, settings.budget(), clock, loop),
-      ledger(sampler, table, runtime, host, ports.memory_groups, ports.container_names, loop),
       catalog(ports.model_files, ports.folder_watch, events, settings, clock, loop),
       estimates(ports.model_files, catalog, ports.store, settings,
                 host.has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu, loop),
       admission(estimates, sampler, table, ports.world.tcp_ports, clock, loop),
       supervisor(ports.world, table, events, sampler, estimates, settings, std::move(identity)),
+      orphans(runtime, host, table, events, sampler, supervisor.identity(),
+              std::chrono::milliseconds{static_cast<std::int64_t>(settings.stop_grace_s * 1000)}),
+      ledger(sampler, table, runtime, host, ports.memory_groups, ports.container_names, orphans, loop),
       operations(ports.store, admission, supervisor, table, events, sampler, clock, loop),
       last_sample_(clock.steady()) {
   const auto announce = [this] { events.changed().notify_all(); };
@@ -34,6 +38,7 @@ Result<void> Service::begin() {
   operations.resume();
   catalog.begin();
   loop.spawn("read the host", sample_forever());
+  loop.spawn("examine the host", examine_forever());
   return {};
 }
 
@@ -47,6 +52,17 @@ ports::Task<> Service::sample_forever() {
     estimates.retry_unsaved();
     sampler.refresh();
     last_sample_ = clock.steady();
+  }
+}
+
+ports::Task<> Service::examine_forever() {
+  // What is read here changes slowly, and some of it is dear to read.
+  constexpr std::chrono::seconds kInterval{60};
+  while (!loop.stopping()) {
+    host::ExaminedHost facts;
+    co_await loop.on_pool([&] { facts = host.examined(); });
+    sampler.note(std::move(facts));
+    co_await loop.sleep_for(kInterval);
   }
 }
 

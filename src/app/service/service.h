@@ -3,6 +3,7 @@
 #include "app/service/catalog.h"
 #include "app/service/ledger.h"
 #include "app/service/operations.h"
+#include "app/service/orphans.h"
 #include "app/service/sampler.h"
 #include "app/service/supervisor.h"
 
@@ -38,15 +39,17 @@ class Service {
   EventLog events;
   DeploymentTable table;
   Sampler sampler;
-  LedgerReader ledger;
   Catalog catalog;
   Estimates estimates;
   Admission admission;
   Supervisor supervisor;
+  Orphans orphans;
+  LedgerReader ledger;
   Operations operations;
 
  private:
   ports::Task<> sample_forever();
+  ports::Task<> examine_forever();
   SteadyTime last_sample_;
 };
 

@@ -3,6 +3,7 @@
 #include "app/dto/dto.h"
 #include "app/service/engine_calls.h"
 #include "app/service/membership.h"
+#include "app/service/orphans.h"
 #include "base/log.h"
 #include "base/masking.h"
 #include "core/engine/engine.h"
@@ -875,8 +876,7 @@ void Supervisor::adopt(Deployment& deployment) {
 }
 
 void Supervisor::report_unknown(const std::string& name, const ports::Instance& instance) {
-  const auto end_it = instance.is_container() ? fmt::format("docker rm -f {}", instance.container_id.substr(0, 12))
-                                              : fmt::format("kill {}", instance.pid);
+  const auto end_it = fmt::format("dgxmm orphans --stop {}", orphan_id(instance));
   events_.publish("engine.unknown", std::nullopt,
                   fmt::format("an engine runs that dgxmm started and no longer knows, {} ({}): its memory counts as "
                               "external; end it with `{}`",

@@ -166,6 +166,10 @@ CgroupMemory parse_cgroup_v1(std::string_view memory_stat, std::string_view kmem
   return memory;
 }
 
+std::optional<std::int64_t> hierarchical_limit(std::string_view memory_stat) {
+  return find_flat_value(memory_stat, "hierarchical_memory_limit");
+}
+
 std::optional<CgroupPath> parse_proc_cgroup(std::string_view text) {
   std::optional<CgroupPath> unified;
   while (!text.empty()) {

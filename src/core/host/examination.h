@@ -1,7 +1,11 @@
 #pragma once
 #include "core/host/gpu.h"
 #include "core/host/readings.h"
+#include "core/host/swap_watch.h"
+#include "core/host/warning.h"
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +17,7 @@ namespace dgxmm::host {
 struct Fact {
   enum class State { good, warning, unknown };
 
+  std::string code;   ///< stable, for programs: "swap", "pid_namespace"
   std::string name;   ///< "swap", "PID namespace"
   std::string value;  ///< what was found, in words
   State state = State::good;
@@ -33,6 +38,10 @@ std::optional<MemoryGuard> memory_guard_of(std::string_view comm, const std::vec
 /// Free memory in blocks of at least `block`, from /proc/buddyinfo; nothing when it cannot be read.
 std::optional<Bytes> free_in_blocks(std::string_view buddyinfo, Bytes page_size, Bytes block);
 
+/// Lines of a kernel log (as /dev/kmsg gives it) that tell of a driver's allocation that failed, not older than
+/// `window`. `now_us`: since boot, as the log counts. Starts that go well have such lines too (C4).
+std::int64_t count_driver_failures(std::string_view kernel_log, std::int64_t now_us, std::chrono::seconds window);
+
 /// What was read; absent = could not be.
 struct ExaminedHost {
   std::optional<Meminfo> meminfo;
@@ -46,12 +55,18 @@ struct ExaminedHost {
   std::optional<std::string> buddyinfo;
   Bytes page_size = kib(4);
   std::vector<MemoryGuard> guards;
-  bool kernel_log = false;  ///< may be read
+  bool kernel_log = false;           ///< may be read
+  std::int64_t driver_failures = 0;  ///< count_driver_failures of the last hour
+  std::optional<Bytes> group_limit;  ///< the smallest memory limit of dgxmm's own group and those above it
+  SwapActivity swap_activity;        ///< what a daemon has seen over time
   GpuReading gpu;
   Bytes safety_margin;  ///< setting
 };
 
 /// A line for each fact, in a fixed order. Pure.
 std::vector<Fact> examine(const ExaminedHost& host);
+
+/// Those of the facts that stand in the way of models now, and what to do about each. Pure.
+std::vector<Warning> host_warnings(const ExaminedHost& host);
 
 }  // namespace dgxmm::host

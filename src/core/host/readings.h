@@ -41,6 +41,9 @@ CgroupMemory parse_cgroup_v2(std::string_view memory_stat, std::string_view memo
 CgroupMemory parse_cgroup_v1(std::string_view memory_stat, std::string_view kmem_usage, std::string_view oom_control,
                              std::string_view usage);
 
+/// The smallest limit of a v1 group and those above it, from its `memory.stat`; 2^62 and more: none.
+std::optional<std::int64_t> hierarchical_limit(std::string_view memory_stat);
+
 /// The memory line of /proc/<pid>/cgroup.
 struct CgroupPath {
   int version = 2;

@@ -244,7 +244,13 @@ TEST(CommandLine, OtherCommands) {
   EXPECT_EQ(parsed<CompletionCommand>({"completion", "zsh"}).shell, "zsh");
   parsed<BudgetCommand>({"budget"});
   parsed<ModelsCommand>({"models"});
+  parsed<MemoryCommand>({"memory"});
+  parsed<TopCommand>({"top"});
   parsed<ProcessesCommand>({"processes"});
+  EXPECT_EQ(parsed<OrphansCommand>({"orphans", "--stop", "4711-9", "--stop", "c0ffee"}).stop,
+            (Arguments{"4711-9", "c0ffee"}));
+  EXPECT_TRUE(parsed<OrphansCommand>({"orphans", "--stop-all"}).stop_all);
+  EXPECT_FALSE(parse_command_line({"orphans", "--stop", "x", "--stop-all"}));
   parsed<CalibrationCommand>({"calibration"});
   parsed<VersionCommand>({"version"});
   parsed<VersionCommand>({"--version"});

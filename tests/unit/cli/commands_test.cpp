@@ -277,7 +277,7 @@ TEST_F(Commands, TheTokenIsSent) {
   run_with_daemon({"--token", "secret", "ps"});
   EXPECT_EQ(daemon_.requests().at(0).headers.at("authorization"), "Bearer secret");
   run_with_daemon({"ps"});
-  EXPECT_EQ(daemon_.requests().at(1).headers.count("authorization"), 0U);
+  EXPECT_EQ(daemon_.requests().back().headers.count("authorization"), 0U);
 }
 
 TEST_F(Commands, AddressAndTokenComeFromTheSettingsFile) {
@@ -302,7 +302,7 @@ TEST_F(CliTest, DoctorIsALineForEachFactWithWhatToDo) {
   composition_.examine = [](const settings::Settings&) {
     return std::vector<host::Fact>{
         {.name = "memory", .value = "23.5 GiB"},
-        {"huge pages", "a pool of 2.0 GiB\nis there", host::Fact::State::warning, "free it"}};
+        {"huge_pages", "huge pages", "a pool of 2.0 GiB\nis there", host::Fact::State::warning, "free it"}};
   };
   const auto outcome = run_cli({"doctor"});
   EXPECT_EQ(outcome.exit_code, 1);
@@ -1227,6 +1227,82 @@ TEST_F(Commands, D1_OrphansOnTheGpuAndWhatNobodyHoldsAreExplained) {
   EXPECT_THAT(outcome.out, HasSubstr("    holds GPU memory for nobody: what started it has ended\n"));
   EXPECT_THAT(outcome.out, HasSubstr("14.0 GiB more are used by the kernel and its drivers\n"));
   EXPECT_THAT(outcome.out, HasSubstr("warning: 14.0 GiB are used and belong to no process\n"));
+}
+
+TEST_F(Commands, MemoryIsATableOfWhoHoldsWhat) {
+  dto::Memory memory;
+  memory.mem_total_bytes = gib(120);
+  memory.used_bytes = gib(70);
+  memory.mem_available_bytes = gib(50);
+  memory.safety_margin_bytes = gib(8);
+  memory.os_reserve_bytes = gib(4);
+  memory.promised_bytes = gib(1);
+  memory.free_for_new_bytes = gib(37);
+  memory.deployments_bytes = gib(40);
+  memory.rest_bytes = memory.unattributed_bytes.emplace(-gib(2));
+  memory.hugepages_bytes = Bytes{};
+  memory.ownerless_shared_memory_bytes = gib(16);
+  memory.deployments = {{DeploymentId{1}, "chat", "ready", gib(48),
+                         dto::Measured{.total_bytes = gib(40),
+                                       .anon_bytes = gib(4),
+                                       .kernel_bytes = Bytes{},
+                                       .shmem_bytes = Bytes{},
+                                       .gpu_bytes = gib(36),
+                                       .approximate = false,
+                                       .complete = true}}};
+  dto::MemoryContainer container{.id = std::string(64, 'c'), .runtime = "podman", .rootless_uid = 1000};
+  container.measured = {.total_bytes = gib(3), .anon_bytes = gib(3), .approximate = true};
+  memory.containers = {container};
+  memory.processes = {{.unit = "ollama.service",
+                       .user = "ollama",
+                       .processes = 2,
+                       .held_bytes = gib(5),
+                       .anon_bytes = gib(5),
+                       .gpu_bytes = Bytes{}}};
+  memory.ownerless_shared_memory = {{"/dev/shm/vllm_offload_1.mmap", gib(16), "jo"}};
+  memory.warnings = {{"counted_twice", "some memory is counted twice", "look again", "warning"}};
+  daemon_.on("GET /memory", memory);
+  const auto out = run_with_daemon({"memory"}).out;
+  EXPECT_THAT(out, StartsWith("70.0 GiB used, 50.0 GiB available\n"
+                              "of it 8.0 GiB safety margin, 4.0 GiB for the system, 1.0 GiB promised to starts; "
+                              "37.0 GiB free for new models\n"));
+  EXPECT_THAT(out,
+              HasSubstr("  chat                            40.0 GiB  4.0 GiB  36.0 GiB  ready, reserved 48.0 GiB\n"));
+  EXPECT_THAT(out, HasSubstr("  cccccccccccc                  ~3.0 GiB+?  3.0 GiB"));
+  EXPECT_THAT(out, HasSubstr("podman of user 1000\n"));
+  EXPECT_THAT(out, HasSubstr("2 processes of ollama\n"));
+  EXPECT_THAT(out, HasSubstr("/dev/shm/vllm_offload_1.mmap"));
+  EXPECT_THAT(out, HasSubstr("unattributed"));
+  EXPECT_THAT(out, HasSubstr("-2.0 GiB"));
+  EXPECT_THAT(out, HasSubstr("warning: some memory is counted twice; look again\n"));
+  EXPECT_THAT(out, HasSubstr("? not known; +? a part"));
+  EXPECT_EQ(run_with_daemon({"memory", "--json"}).out, to_json(memory) + "\n");
+}
+
+TEST_F(Commands, OrphansAreListedAndStoppedOneByOne) {
+  const dto::Orphan orphan{.id = "4711-9",
+                           .name = "dgxmm-1-2",
+                           .runtime = "process",
+                           .pid = 4711,
+                           .container = {},
+                           .command = "llama-server",
+                           .processes = 1,
+                           .measured = {}};
+  daemon_.on("GET /orphans", std::vector{orphan});
+  daemon_.on("POST /orphans/4711-9/stop", orphan);
+  EXPECT_THAT(run_with_daemon({"orphans"}).out, HasSubstr("4711-9  process     ?  llama-server\n"));
+  EXPECT_EQ(run_with_daemon({"orphans", "--stop", "4711-9"}).out, "stopped 4711-9, which held ?\n");
+  EXPECT_EQ(run_with_daemon({"orphans", "--stop-all"}).exit_code, 0);
+  const auto gone = run_with_daemon({"orphans", "--stop", "1-1"});
+  EXPECT_EQ(gone.exit_code, 1);
+}
+
+TEST_F(Commands, TopWithoutATerminalSaysWhatToUseInstead) {
+  const auto outcome = run_with_daemon({"top"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("top needs a terminal"));
+  EXPECT_THAT(outcome.err, HasSubstr("`dgxmm memory`"));
+  EXPECT_EQ(run_with_daemon({"top", "--json"}).exit_code, 2);
 }
 
 TEST_F(Commands, BudgetSaysWhatKindOfHostThisIsAndWhatTheGpuHolds) {

@@ -75,6 +75,8 @@ class HostOf final : public ports::HostProbe {
     return host::Meminfo{.mem_total = total_, .mem_available = total_ - gib(1)};
   }
   host::Pressure pressure() override { return {}; }
+  std::optional<host::SwapCounters> swap_counters() override { return std::nullopt; }
+  host::ExaminedHost examined() override { return {}; }
   host::ProcessList processes(std::size_t, const std::vector<std::int64_t>&, const host::GpuReading&) override {
     return {};
   }

@@ -55,7 +55,7 @@ install_build_packages() {
   packages=(
     ca-certificates cmake ninja-build ccache mold pkg-config python3
     "$boost" libfmt-dev libspdlog-dev libsqlite3-dev libsqlitecpp-dev libcli11-dev libtomlplusplus-dev
-    prometheus-cpp-dev libsystemd-dev libgtest-dev libgmock-dev libbenchmark-dev
+    prometheus-cpp-dev libsystemd-dev libncurses-dev tmux libgtest-dev libgmock-dev libbenchmark-dev
   )
   announce_boost_swap "$boost"
   # shellcheck disable=SC2086  # one word a package

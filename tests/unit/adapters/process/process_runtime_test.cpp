@@ -388,6 +388,25 @@ TEST_F(ProcessRuntimeTest, OrphansOfAnEngineThatDiedAreFoundAndStopped) {
   EXPECT_TRUE(runtime_->pids(instance).empty());
 }
 
+TEST_F(ProcessRuntimeTest, D1_WhatAnEngineLeftBehindIsFoundWithoutTheStoreAndStopped) {
+  auto ours = options();
+  ours.owned_prefix = fmt::format("dgxmm-left-{}-", ::getpid());
+  ProcessRuntime runtime{loop_, ours};
+  const auto instance = start(
+      spec({"/bin/sh", "-c", "trap '' TERM; sh -c 'trap \"\" TERM; echo up; while :; do sleep 0.01; done' & exit 1"},
+           ours.owned_prefix + "7"));
+  EXPECT_EQ(run(runtime_->wait(instance)).exit_code, 1);
+  ASSERT_TRUE(log_has("up"));
+  EXPECT_TRUE(runtime.find_owned().empty()) << "its first process is gone";
+  const auto remains = runtime.find_remains();
+  ASSERT_EQ(remains.size(), 1U);
+  EXPECT_EQ(remains[0].first, ours.owned_prefix + "7");
+  EXPECT_FALSE(runtime.pids(remains[0].second).empty());
+  EXPECT_TRUE(run(runtime.stop(remains[0].second, 1ms)));
+  EXPECT_TRUE(runtime.pids(remains[0].second).empty());
+  EXPECT_TRUE(runtime.find_remains().empty());
+}
+
 TEST_F(ProcessRuntimeTest, D4_AProcessThatIsStuckInTheKernelIsReportedAndStaysCounted) {
   // A frozen v1 group is the one way to make a process that SIGKILL does not end.
   const std::filesystem::path freezer{fmt::format("/sys/fs/cgroup/freezer/dgxmm-test-{}", ::getpid())};

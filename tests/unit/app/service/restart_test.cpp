@@ -209,7 +209,7 @@ TEST(Adoption, EngineThatNoDeploymentKnowsIsNamedAndLeftAlone) {
   const auto events = daemon.service->events.after(0, 100);
   const auto named = std::ranges::find(events, "engine.unknown", &dto::Event::type);
   ASSERT_NE(named, events.end());
-  EXPECT_NE(named->message.find("kill "), std::string::npos) << named->message;
+  EXPECT_NE(named->message.find("`dgxmm orphans --stop "), std::string::npos) << named->message;
   EXPECT_EQ(world.runtime.running_count(), 1U);
 }
 

@@ -1,6 +1,7 @@
 #include "unit/app/support/daemon.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -208,6 +209,28 @@ TEST(Sampler, HostThatCannotBeReadIsTroubleAndRecovers) {
   world.host.broken = false;
   daemon.loop->run_for(3s);
   EXPECT_EQ(daemon.request("GET", "/healthz").status, 200);
+}
+
+TEST(Sampler, WhatStandsInTheWayOfModelsIsWarnedOfWithACode) {
+  World world;
+  world.host.facts.guards = {{.name = "earlyoom", .acts_below_percent = 20}};
+  world.host.pressed = {.some_avg10_permyriad = 2000, .full_avg10_permyriad = 0};
+  world.host.swapped = host::SwapCounters{};
+  Daemon daemon{world};
+  const auto codes = [&] {
+    std::set<std::string> found;
+    for (const auto& warning : daemon.service->sampler.refresh()->warnings) found.insert(warning.code);
+    return found;
+  };
+  ASSERT_TRUE(daemon.loop->run_until([&] { return codes().contains("memory_guards"); }));
+  EXPECT_TRUE(codes().contains("memory_pressure"));
+  EXPECT_FALSE(codes().contains("swap_activity"));
+  EXPECT_TRUE(daemon.loop->run_until([&] {
+    ++world.host.swapped->pages_out;
+    return codes().contains("swap_activity");
+  }));
+  const auto budget = json_of(daemon.request("GET", "/api/v1/budget"));
+  EXPECT_EQ(budget.at("warnings").at(0).at("severity").as_string(), "warning");
 }
 
 }  // namespace

@@ -481,6 +481,15 @@ ports::Task<Result<ports::HttpReply>> FakeHttpClient::stream(ports::HttpCall req
 
 // --- FakeHostProbe
 
+host::ExaminedHost FakeHostProbe::healthy_facts() {
+  host::ExaminedHost facts;
+  facts.cgroup = host::CgroupPath{.version = 2, .path = "/system.slice/dgxmm.service"};
+  facts.memory_controller = true;
+  facts.kernel_log = true;
+  facts.buddyinfo = "Node 0, zone   Normal   10 10 10 10 10 10 10 10 10 10 9000\n";
+  return facts;
+}
+
 Result<host::Meminfo> FakeHostProbe::meminfo() {
   if (broken) return fail("meminfo_unusable", "/proc/meminfo has no MemAvailable", {}, "/proc/meminfo");
   host::Meminfo meminfo;

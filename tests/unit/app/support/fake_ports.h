@@ -222,7 +222,9 @@ class FakeHostProbe final : public ports::HostProbe {
   bool broken = false;
 
   Result<host::Meminfo> meminfo() override;
-  host::Pressure pressure() override { return {}; }
+  host::Pressure pressure() override { return pressed; }
+  std::optional<host::SwapCounters> swap_counters() override { return swapped; }
+  host::ExaminedHost examined() override { return facts; }
   host::ProcessList processes(std::size_t limit, const std::vector<std::int64_t>& exclude_pids,
                               const host::GpuReading& gpu) override;
   std::vector<host::ProcessRow> rows_of(const std::vector<std::int64_t>& pids, const host::GpuReading& gpu) override;
@@ -230,13 +232,18 @@ class FakeHostProbe final : public ports::HostProbe {
   bool has_nvidia_driver() override { return false; }
 
   std::vector<std::int64_t> last_excluded;
-  std::vector<host::ProcessRow> rows;      ///< of processes that use the GPU and are no engines
-  std::vector<host::ProcessGroup> groups;  ///< beside the others' one process, which is in no unit
+  host::Pressure pressed;
+  std::optional<host::SwapCounters> swapped;
+  host::ExaminedHost facts = healthy_facts();  ///< what is read once a minute
+  std::vector<host::ProcessRow> rows;          ///< of processes that use the GPU and are no engines
+  std::vector<host::ProcessGroup> groups;      ///< beside the others' one process, which is in no unit
   std::vector<std::pair<std::int64_t, host::GroupOwner>> left_out;
   std::optional<host::OwnerlessList> ownerless = host::OwnerlessList{};
   Bytes shmem;
 
  private:
+  static host::ExaminedHost healthy_facts();
+
   FakeRuntime& runtime_;
 };
 

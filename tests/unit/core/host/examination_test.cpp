@@ -167,5 +167,61 @@ TEST(Examination, TheGpuSaysWhyItIsUnknown) {
   EXPECT_EQ(fact_of(host, "GPU").state, State::warning);
 }
 
+std::vector<std::string> codes_of(const std::vector<Warning>& warnings) {
+  std::vector<std::string> codes;
+  for (const auto& warning : warnings) codes.push_back(warning.code);
+  return codes;
+}
+
+TEST(HostWarnings, OfAGoodHostThereAreNone) { EXPECT_THAT(host_warnings(good_host()), testing::IsEmpty()); }
+
+TEST(HostWarnings, EachHasItsCodeAndTheNextStep) {
+  auto host = good_host();
+  host.meminfo->hugetlb = gib(2);
+  host.meminfo->mem_free = gib(9);
+  host.buddyinfo = "Node 0, zone   Normal   900000 500000 1000 0 0 0 0 0 0 0 0\n";
+  host.pressure = {.some_avg10_permyriad = 1500, .full_avg10_permyriad = 0};
+  host.guards = {{.name = "earlyoom", .acts_below_percent = 10}};
+  host.group_limit = gib(4);
+  host.swap_activity = {.in_per_s = mib(3), .out_per_s = mib(40), .lasts = std::chrono::seconds{12}};
+  host.driver_failures = 3;
+  const auto warnings = host_warnings(host);
+  EXPECT_THAT(codes_of(warnings),
+              testing::UnorderedElementsAre("huge_pages", "fragmentation", "memory_pressure", "memory_guards",
+                                            "own_memory_limit", "swap_activity", "driver_allocation_failures"));
+  for (const auto& warning : warnings) {
+    EXPECT_EQ(warning.severity, Warning::Severity::warning) << warning.code;
+    EXPECT_NE(warning.hint, "") << warning.code;
+  }
+}
+
+TEST(HostWarnings, C4_FailedAllocationsOfTheDriverAloneAreANote) {
+  auto host = good_host();
+  host.driver_failures = 55;
+  const auto warnings = host_warnings(host);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0].severity, Warning::Severity::note);
+  EXPECT_THAT(warnings[0].message, HasSubstr("55 failed allocations"));
+  host.meminfo->mem_available = gib(3);
+  EXPECT_EQ(host_warnings(host)[0].severity, Warning::Severity::warning) << "C3: now it may be the last sign";
+}
+
+TEST(HostWarnings, AGuardThatActsFarBelowTheMarginIsNone) {
+  auto host = good_host();
+  host.guards = {{.name = "earlyoom", .acts_below_percent = 5}};
+  EXPECT_THAT(host_warnings(host), testing::IsEmpty()) << "6.1 GiB + 1 GiB is less than the margin of 8";
+}
+
+TEST(DriverFailures, AreCountedByTheTimeOfTheKernelsLog) {
+  const std::string log =
+      "4,100,1000000,-;NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)\n"
+      "6,101,3600000000,-;usb 1-1: new device\n"
+      "4,102,3700000000,-;NVRM: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)\n SUBSYSTEM=pci\n"
+      "4,NV_ERR_NO_MEMORY\n";
+  EXPECT_EQ(count_driver_failures(log, 3'800'000'000, std::chrono::hours{1}), 1);
+  EXPECT_EQ(count_driver_failures(log, 3'601'000'000, std::chrono::hours{1}), 2);
+  EXPECT_EQ(count_driver_failures("", 0, std::chrono::hours{1}), 0);
+}
+
 }  // namespace
 }  // namespace dgxmm::host
