@@ -139,6 +139,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   modelfs::InotifyWatch folder_watch{loop.context()};
   process::ProcessRuntimeOptions options;
   options.owned_prefix = instance_prefix(settings.state_dir);
+  options.kernel_log = host::read_kernel_log;
   process::ProcessRuntime processes{loop.context(), options};
   const auto waits_end = loop.on_stop([&processes] { processes.end_waits(); });
   net::AsioHttpClient http{loop};

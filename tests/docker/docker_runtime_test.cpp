@@ -32,9 +32,11 @@ constexpr auto kPrefix = "dgxmm-0000test-";
 /// One run of the daemon: a runtime on a loop of its own.
 class Daemon {
  public:
+  /// `groups`: where its memory cgroups are looked up.
   Daemon(const std::string& socket, const std::string& network,
-         const std::function<void(DockerRuntimeOptions&)>& change = {})
-      : runtime_(loop_.loop, http_, groups_, logs_, options(socket, network, change)) {
+         const std::function<void(DockerRuntimeOptions&)>& change = {}, const std::filesystem::path& groups = "/")
+      : groups_(groups),
+        runtime_(loop_.loop, http_, groups_, logs_, options(socket, network, change)) {
     loop_.on_loop([this] {
       runtime_.begin();
       return 0;
@@ -264,6 +266,26 @@ TEST_F(DockerRuntimeTest, B6_SharedMemoryOfAContainerCountsAsWellAsItsOwn) {
   EXPECT_NEAR(measured->shmem->gib() * 1024, 32, 1);
 }
 
+TEST_F(DockerRuntimeTest, B6_WhereNoCgroupCanBeReadItsProcessesAreAddedUpAndItSaysSo) {
+  const e2e::TempDir nothing;
+  daemon_ = std::make_unique<Daemon>(dockerd_->socket(), dockerd_->network(), [](auto& /*options*/) {}, nothing.path());
+  const auto wanted = eating("48", "32");
+  const auto instance = start(wanted);
+  ASSERT_TRUE(log_has(wanted, "ready"));
+  const auto measured = daemon_->measure(instance);
+  ASSERT_TRUE(measured);
+  EXPECT_TRUE(measured->approximate);
+  EXPECT_NEAR(measured->anon->gib() * 1024, 48, 4);
+  EXPECT_NEAR(measured->shmem->gib() * 1024, 32, 2);
+  EXPECT_FALSE(measured->kernel);
+  const auto pids = daemon_->pids(instance);
+  EXPECT_THAT(pids, SizeIs(2)) << "Docker's init and the engine";
+  EXPECT_THAT(pids, Contains(instance.pid));
+  ASSERT_TRUE(daemon_->stop(instance));
+  EXPECT_THAT(daemon_->pids(instance), IsEmpty());
+  EXPECT_FALSE(daemon_->measure(instance));
+}
+
 TEST_F(DockerRuntimeTest, TheProgramOfAnImageTellsItsFlags) {
   const auto help = daemon_->output_of({"", "--help"}, image_);
   ASSERT_TRUE(help) << help.error().message;
@@ -458,6 +480,24 @@ TEST_F(DockerRuntimeTest, C5_TheKernelsLineNamesTheContainer) {
   EXPECT_THAT(status.evidence, HasSubstr(instance.container_id));
 }
 
+TEST_F(DockerRuntimeTest, C5_TheKernelsLineIsLookedForWhateverTheExitCode) {
+  // vLLM ends with 1 when the kernel kills its core. A log of the test's own: Docker's flag shall not be there as well.
+  const auto log = std::make_shared<std::string>();
+  daemon_ = std::make_unique<Daemon>(dockerd_->socket(), dockerd_->network(),
+                                     [log](auto& options) { options.kernel_log = [log] { return *log; }; });
+  const auto wanted = eating("1", "0", "1000000000");  // more than there are addresses: it ends with 1
+  const auto instance = start(wanted);
+  ASSERT_TRUE(log_has(wanted, "ready"));
+  *log = fmt::format("6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,task_memcg=/docker/{},task=VLLM,pid=99,uid=0\n",
+                     instance.container_id);
+  auto ended = daemon_->wait(instance);
+  dockerd_->call("POST", "/containers/" + instance.container_id + "/kill?signal=USR1");
+  const auto status = end_of(std::move(ended));
+  EXPECT_EQ(status.exit_code, 1);
+  EXPECT_TRUE(status.oom_killed);
+  EXPECT_THAT(status.evidence, HasSubstr("task=VLLM"));
+}
+
 TEST_F(DockerRuntimeTest, AFloodOfLogLinesIsBoundedOnBothSides) {
   auto wanted = spec({"/yes", std::string(1000, 'y')});
   wanted.container->mounts = {{"/usr/bin/yes", "/yes"},
@@ -614,6 +654,37 @@ TEST_F(DockerRuntimeTest, B7_OneThatCouldNotBeLookedAtAfterItsStartIsUnknownAndT
   ASSERT_TRUE(e2e::eventually([&] { return daemon_->measure(instance).has_value(); }, 30s));
   EXPECT_THAT(daemon_->pids(instance), SizeIs(testing::Ge(1U))) << "NVML's figures are found by them";
   daemon_.reset();
+}
+
+TEST_F(DockerRuntimeTest, ARemovalThatIsUnderWayIsFollowedToItsEnd) {
+  std::atomic<int> removals = 0;
+  const EngineProxy proxy{(logs_.path() / "proxy").string(), dockerd_->socket(), [&](const std::string& request) {
+                            if (!request.starts_with("DELETE ") || ++removals > 1) return std::optional<std::string>{};
+                            const std::string body = R"({"message":"removal of container x is already in progress"})";
+                            return std::optional{
+                                fmt::format("HTTP/1.1 409 Conflict\r\nContent-Type: application/json\r\n"
+                                            "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
+                                            body.size(), body)};
+                          }};
+  daemon_ = std::make_unique<Daemon>(proxy.socket(), dockerd_->network());
+  const auto instance = start(eating("1"));
+  ASSERT_TRUE(daemon_->stop(instance, 0s));
+  daemon_->forget(instance);
+  EXPECT_TRUE(e2e::eventually([&] { return status_of(instance.container_id) == 404; }));
+  daemon_.reset();
+}
+
+TEST_F(DockerRuntimeTest, OneThatWasMadeAndNeverStartedIsRemovedWhileTheConnectionLasts) {
+  daemon_ = std::make_unique<Daemon>(dockerd_->socket(), dockerd_->network(),
+                                     [](auto& options) { options.never_started_limit = 1s; });
+  const auto running = start(eating("1"));
+  const auto made =
+      dockerd_->call("POST", "/containers/create",
+                     fmt::format(R"({{"Image":"{}","Labels":{{"dgxmm.instance":"{}"}}}})", image_, kPrefix));
+  ASSERT_EQ(made.status, 201) << made.body;
+  const auto id = made.body.substr(made.body.find(R"("Id":")") + 6, 64);
+  EXPECT_TRUE(e2e::eventually([&] { return status_of(id) == 404; }));
+  EXPECT_EQ(status_of(running.container_id), 200);
 }
 
 TEST_F(DockerRuntimeTest, AContainerThatSomebodyElseRemovesIsNoticed) {

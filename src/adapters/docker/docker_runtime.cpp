@@ -10,9 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <random>
-#include <system_error>
 
 namespace dgxmm::docker {
 namespace {
@@ -33,13 +31,12 @@ constexpr auto kStartPatience = 3s;
 constexpr auto kRemovePatience = 5s;
 /// For the last lines of a log, after the end of what wrote them.
 constexpr auto kLogPatience = 5s;
-/// What was made and never started, or has ended, and nobody asked about: left behind by an earlier daemon.
+/// What has ended, and nobody asked about: left behind by an earlier daemon.
 constexpr auto kLeftoverAge = std::chrono::minutes{10};
 /// Events may be older than the list that they are compared with, never younger: the clocks may differ a little.
 constexpr auto kEventOverlap = 2s;
 constexpr std::size_t kTrimEvery = 1024 * 1024;
 constexpr std::size_t kOutputLimit = 1024 * 1024;
-constexpr int kKilled = 137;
 
 Error shutting_down() {
   return {"shutting_down", "dgxmm is shutting down", "the next `dgxmm serve` goes on from here", {}};
@@ -99,6 +96,7 @@ DockerRuntime::DockerRuntime(net::AsioEventLoop& loop, ports::HttpClient& http, 
       logs_(logs),
       options_(std::move(options)),
       client_(http, options_.socket, options_.call_deadline),
+      processes_(options_.root),
       changed_(loop.make_wakeup()),
       attention_(loop.make_wakeup()) {}
 
@@ -157,8 +155,8 @@ Task<Result<void>> DockerRuntime::resynchronise() {
 
   const auto now = std::chrono::system_clock::now();
   for (const auto& [id, container] : owned_) {
-    const auto since = container.finished_at ? container.finished_at : container.created_at;
-    const bool leftover = !container.alive() && !awaited_.contains(id) && since && now - *since > kLeftoverAge;
+    const auto& since = container.finished_at;
+    const bool leftover = container.ended() && !awaited_.contains(id) && since && now - *since > kLeftoverAge;
     if (leftover) loop_.spawn("remove an old container", remove_later(id, false));
   }
   changed();
@@ -177,6 +175,7 @@ Task<> DockerRuntime::serve_connection() {
     } else if (steady_clock::now() >= next_ping) {
       answered = co_await client_.ping(options_.ping_deadline);
       next_ping = steady_clock::now() + options_.ping_interval;
+      if (answered) remove_never_started();
     } else {
       co_await attention_->wait_for(std::chrono::ceil<milliseconds>(next_ping - steady_clock::now()));
     }
@@ -240,12 +239,19 @@ void DockerRuntime::take_in(Container container) {
   if (!container::is_owned(container.labels, options_.owned_prefix)) return;
   auto& known = owned_[container.id];
   known = std::move(container);
+  const auto first = known.pid ? processes_.find(*known.pid) : std::nullopt;
+  if (first) {
+    first_.insert_or_assign(known.id, *first);
+  } else {
+    first_.erase(known.id);
+  }
   if (known.alive() || awaited_.contains(known.id)) copy_log(known);
   changed();
 }
 
 void DockerRuntime::drop(const std::string& id) {
   owned_.erase(id);
+  first_.erase(id);
   oom_kills_.erase(id);
   if (const auto copy = copies_.find(id); copy != copies_.end() && copy->second->done) copies_.erase(copy);
   changed();
@@ -363,6 +369,7 @@ Result<container::CreateRequest> DockerRuntime::request_of(const ports::Instance
                                    .network = network()};
   if (!spec.container->gpu) return request;
   if (info_) request.gpu = container::gpu_access(*info_);
+  request.lock_memory = info_ && !info_->rootless;
   if (request.gpu == container::GpuAccess::none) {
     return fail("gpu_not_available", "Docker has no way to hand over this host's GPU",
                 "install the NVIDIA container toolkit and make its CDI specification (`nvidia-ctk cdi generate`)");
@@ -444,6 +451,7 @@ Task<Result<bool>> DockerRuntime::make_room_for_name(std::string name) {
 }
 
 Task<Result<Instance>> DockerRuntime::start_created(std::string id, ports::InstanceSpec spec) {
+  const Membership starting{starting_, id};
   if (spec.before_start) spec.before_start();
   const auto started = co_await client_.start(id);
   Container container{.id = id, .name = spec.name};
@@ -481,15 +489,28 @@ Task<> DockerRuntime::remove_now(std::string id) {
   loop_.spawn("remove a container that did not start", remove_later(id, true));
 }
 
+void DockerRuntime::remove_never_started() {
+  const auto now = std::chrono::system_clock::now();
+  for (const auto& [id, container] : owned_) {
+    const bool left_behind = container.status == container::Status::created && container.created_at &&
+                             now - *container.created_at > options_.never_started_limit;
+    if (!left_behind || starting_.contains(id) || awaited_.contains(id) || removing_.contains(id)) continue;
+    loop_.spawn("remove a container that was never started", remove_later(id, false));
+  }
+}
+
 Task<> DockerRuntime::remove_later(std::string id, bool force) {
+  const Membership removing{removing_, id};
   co_await until_copied(id);
   while (!loop_.stopping()) {
     const auto removed = co_await client_.remove(id, force);
-    if (removed) {
-      drop(id);
-      co_return;
-    }
-    if (removed.error().code == "docker_refused") {
+    if (removed) {  // or under way: its name, its port and its cgroup are free when it is not there any more
+      const auto left = co_await client_.inspect(id);
+      if (!left && left.error().code == "container_not_found") {
+        drop(id);
+        co_return;
+      }
+    } else if (removed.error().code == "docker_refused") {
       log::warning("container {}: {}", id.substr(0, 12), removed.error().message);
       co_return;
     }
@@ -528,6 +549,7 @@ Task<Result<std::string>> DockerRuntime::output_of(std::vector<std::string> argu
   const auto created = co_await client_.create({}, container::create_body(request));
   if (!created) co_return fail(created.error());
   const auto id = created->id;
+  const Membership starting{starting_, id};
   auto outcome = co_await client_.start(id);
   while (outcome) {
     const auto found = co_await client_.inspect(id);
@@ -603,7 +625,8 @@ Task<ports::ExitStatus> DockerRuntime::wait(Instance instance) {
 
 ports::ExitStatus DockerRuntime::exit_of(const Container& container) {
   std::string kernel_line;
-  if (options_.kernel_log && (container.oom_killed || container.exit_code == kKilled)) {
+  // However it ended: one that was killed in it may have taken the others along, with any code.
+  if (options_.kernel_log && container.ended()) {
     kernel_line = host::find_oom_kill(options_.kernel_log(), container.id);
   }
   const auto counted = oom_kills_.find(container.id);
@@ -667,19 +690,10 @@ std::optional<host::CgroupPath> DockerRuntime::find_group(const Container& conta
 }
 
 std::vector<host::ProcessStat> DockerRuntime::threads_of(const Container& container) const {
-  std::vector<host::ProcessStat> found;
   const auto group = find_group(container);
   auto pids = group ? groups_.members(*group) : std::vector<std::int64_t>{};
   if (pids.empty() && container.pid) pids.push_back(*container.pid);
-  for (const auto pid : pids) {
-    const auto tasks = options_.root / fmt::format("proc/{}/task", pid);
-    std::error_code gone;
-    for (std::filesystem::directory_iterator task{tasks, gone}, end; !gone && task != end; task.increment(gone)) {
-      auto stat = host::parse_proc_stat(read_text_file(task->path() / "stat").value_or(""));
-      if (stat) found.push_back(std::move(*stat));
-    }
-  }
-  return found;
+  return processes_.threads_of(pids);
 }
 
 std::optional<host::CgroupPath> DockerRuntime::group_of(const Instance& instance) const {
@@ -689,17 +703,20 @@ std::optional<host::CgroupPath> DockerRuntime::group_of(const Instance& instance
 }
 
 std::optional<memory::Measured> DockerRuntime::measure(const Instance& instance,
-                                                       const std::vector<std::int64_t>& /*pids*/) {
+                                                       const std::vector<std::int64_t>& pids) {
   const auto group = group_of(instance);
   const auto memory = group ? groups_.read(*group) : std::nullopt;
-  if (!memory) return std::nullopt;
+  if (!memory) return processes_.measure(pids);
   if (memory->oom_kills) oom_kills_[instance.container_id] = *memory->oom_kills;
   return memory::Measured{.anon = memory->anon, .kernel = memory->kernel, .shmem = memory->shmem, .gpu = {}};  // B6
 }
 
 std::vector<std::int64_t> DockerRuntime::pids(const Instance& instance) {
   const auto group = group_of(instance);
-  return group ? groups_.members(*group) : std::vector<std::int64_t>{};
+  auto members = group ? groups_.members(*group) : std::vector<std::int64_t>{};
+  if (!members.empty() || (group && groups_.read(*group))) return members;
+  const auto first = first_.find(instance.container_id);
+  return first == first_.end() ? std::vector<std::int64_t>{} : processes_.tree_of(first->second);
 }
 
 // --- logs

@@ -1,4 +1,5 @@
 #pragma once
+#include "adapters/docker/container_processes.h"
 #include "adapters/docker/docker_client.h"
 #include "adapters/net/asio_event_loop.h"
 #include "core/container/create.h"
@@ -37,6 +38,8 @@ struct DockerRuntimeOptions {
   std::chrono::milliseconds longest_retry{5'000};
   /// How long a pull may go without getting on: layers are checked and unpacked without a word for minutes.
   std::chrono::milliseconds pull_patience{300'000};
+  /// One that was made this long ago and never started is left behind by a daemon that was killed.
+  std::chrono::milliseconds never_started_limit{60'000};
   /// How long a killed container may take to disappear.
   std::chrono::milliseconds kill_limit{30'000};
 };
@@ -107,6 +110,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
   ports::Task<Result<bool>> make_room_for_name(std::string name);
   ports::Task<Result<ports::Instance>> start_created(std::string id, ports::InstanceSpec spec);
   ports::Task<> remove_now(std::string id);
+  void remove_never_started();
   ports::Task<> remove_later(std::string id, bool force);
   ports::Task<std::string> whole_log(std::string id);
   ports::Instance instance_of(const container::Container& container) const;
@@ -128,6 +132,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
   ports::EngineLogs& logs_;
   DockerRuntimeOptions options_;
   DockerClient client_;
+  ContainerProcesses processes_;
   Link link_ = Link::unknown;
   bool known_ = false;  // connected once: what runs is known
   std::optional<Error> problem_;
@@ -135,9 +140,12 @@ class DockerRuntime final : public ports::ContainerRuntime {
   container::EngineTime listed_at_;                    // events from then on are to be heard
   std::string api_warning_;                            // the last one that was logged
   std::map<std::string, container::Container> owned_;  // by id, as last seen
+  std::map<std::string, host::ProcessStat> first_;     // by id: the first process of each that runs
   std::map<std::string, std::int64_t> oom_kills_;      // by id: the group goes with the container
   std::map<std::string, std::shared_ptr<LogCopy>> copies_;
-  std::set<std::string> dirty_;    // ids to be looked at again
+  std::set<std::string> dirty_;     // ids to be looked at again
+  std::set<std::string> starting_;  // ids that have been made and are being started
+  std::set<std::string> removing_;
   std::set<std::string> awaited_;  // ids whose end somebody waits for
   std::unique_ptr<ports::Wakeup> changed_;
   std::unique_ptr<ports::Wakeup> attention_;  // of the task that keeps the connection

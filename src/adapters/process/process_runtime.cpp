@@ -4,6 +4,7 @@
 #include "adapters/process/process_table.h"
 #include "adapters/process/spawn.h"
 #include "base/log.h"
+#include "base/masking.h"
 #include "core/host/stuck.h"
 
 #include <boost/asio/buffer.hpp>
@@ -24,6 +25,7 @@
 #include <memory>
 #include <string_view>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace dgxmm::process {
 namespace {
@@ -384,6 +386,16 @@ ports::Task<ports::ExitStatus> ProcessRuntime::wait(ports::Instance instance) {
   co_return collect(instance, pidfd);
 }
 
+std::string ProcessRuntime::find_in_kernel_log(const ports::Instance& instance) const {
+  if (!options_.kernel_log || instance.boot_id != boot_id()) return {};
+  const auto seen = trees_.find(instance.pid);
+  const auto pids = seen == trees_.end() ? std::vector{instance.pid} : seen->second;
+  constexpr std::int64_t kMicrosecondsInASecond = 1'000'000;
+  const auto started_us = static_cast<std::int64_t>(instance.start_time_ticks) * kMicrosecondsInASecond /
+                          std::max<std::int64_t>(::sysconf(_SC_CLK_TCK), 1);
+  return host::find_oom_kill(options_.kernel_log(), pids, started_us);
+}
+
 ports::ExitStatus ProcessRuntime::collect(const ports::Instance& instance, const FileDescriptor& pidfd) {
   const auto known = std::ranges::find(ended_.items(), instance, &Ended::first);
   if (known != ended_.items().end()) return known->second;
@@ -402,7 +414,11 @@ ports::ExitStatus ProcessRuntime::collect(const ports::Instance& instance, const
     status.oom_killed = true;
     status.evidence = fmt::format("{} of cgroup {}: oom_kill {}",
                                   group.version == 2 ? "memory.events" : "memory.oom_control", group.path, *kills);
+  } else if (const auto line = find_in_kernel_log(instance); !line.empty()) {
+    status.oom_killed = true;
+    status.evidence = "the kernel's log: " + printable(line);
   }
+  trees_.erase(instance.pid);
   if (pidfd) ended_.push({instance, status});
   return status;
 }
@@ -455,7 +471,12 @@ void ProcessRuntime::signal_members(const ports::Instance& instance, int signal)
 }
 
 std::vector<std::int64_t> ProcessRuntime::pids(const ports::Instance& instance) {
-  if (instance.cgroup.empty()) return processes_.tree_members(instance);
+  if (instance.cgroup.empty()) {
+    auto members = processes_.tree_members(instance);
+    // An engine may end because one that it had started was killed: its number must be known then.
+    if (!members.empty()) trees_[instance.pid] = members;
+    return members;
+  }
   return instance.boot_id == boot_id() ? cgroups_.members(group_of(instance)) : std::vector<std::int64_t>{};
 }
 

@@ -9,6 +9,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +32,8 @@ struct ProcessRuntimeOptions {
   std::optional<std::string> cgroup_parent;
   /// What the name of every instance of this daemon begins with. Others on this host belong to other daemons.
   std::string owned_prefix;
+  /// The kernel's log as text, for the proof of an OOM kill where no cgroup counts them; empty: it may not be read.
+  std::function<std::string()> kernel_log;
   /// How long a killed process may take to disappear.
   std::chrono::milliseconds kill_limit{30'000};
 };
@@ -72,6 +76,7 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   ports::Task<bool> ends_before(FileDescriptor pidfd, std::chrono::steady_clock::time_point when);
   ports::Task<> pause(std::chrono::milliseconds duration);
   void signal_members(const ports::Instance& instance, int signal);
+  [[nodiscard]] std::string find_in_kernel_log(const ports::Instance& instance) const;
   ports::ExitStatus collect(const ports::Instance& instance, const FileDescriptor& pidfd);
 
   boost::asio::io_context& loop_;
@@ -80,6 +85,7 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   ProcessTable processes_;
   std::shared_ptr<Waits> waits_;
   bool leftovers_removed_ = false;
+  std::map<std::int64_t, std::vector<std::int64_t>> trees_;  // of engines without a cgroup, by pid, as last seen
   Ring<Ended> ended_{64};  // a child's status can be fetched only once, and its group may be gone when it is asked for
 };
 

@@ -71,6 +71,7 @@ bj::object body_without_labels(const CreateRequest& request, std::vector<std::st
       {"SecurityOpt", bj::array{"no-new-privileges"}},
       {"Mounts", std::move(mounts)},
   };
+  if (request.lock_memory) host["Ulimits"] = bj::array{bj::object{{"Name", "memlock"}, {"Soft", -1}, {"Hard", -1}}};
   if (!request.network.empty()) host["NetworkMode"] = request.network;
   add_gpu(request.gpu, host, environment);
 

@@ -34,6 +34,8 @@ struct CreateRequest {
   std::vector<std::pair<std::string, std::string>> environment;
   std::string image_id;  ///< what `settings.image` is today
   GpuAccess gpu = GpuAccess::none;
+  /// It may lock as much memory as it wants, as what is shared with a GPU is; an engine without root cannot allow that.
+  bool lock_memory = false;
   std::string log_path;      ///< kLogLabel; empty: its log is not copied
   Bytes log_limit = mib(8);  ///< of the file that the engine keeps; it has two of them
   std::string network;       ///< empty: the engine's default

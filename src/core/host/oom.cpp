@@ -1,7 +1,9 @@
 #include "core/host/readings.h"
 #include "core/host/text.h"
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -9,6 +11,28 @@ namespace dgxmm::host {
 namespace {
 
 constexpr std::string_view kMark = "oom-kill:";
+/// The log's clock and the one of processes' starts drift apart a little; a number comes back much later.
+constexpr std::int64_t kClocksDifferUs = 60'000'000;
+
+/// "priority,sequence,microseconds,flags;message"
+std::optional<std::int64_t> logged_at_us(std::string_view line) {
+  static_cast<void>(take_until(line, ','));
+  static_cast<void>(take_until(line, ','));
+  return parse_count(take_until(line, ','));
+}
+
+template <class Accept>
+std::string newest_kill(std::string_view kernel_log, Accept accept) {
+  std::string found;
+  while (!kernel_log.empty()) {
+    auto line = take_until(kernel_log, '\n');
+    const auto kill = parse_oom_kill(line);
+    if (!kill || !accept(*kill, line)) continue;
+    line.remove_prefix(line.find(kMark));
+    found = line;
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -35,17 +59,18 @@ std::optional<OomKill> parse_oom_kill(std::string_view line) {
 }
 
 std::string find_oom_kill(std::string_view kernel_log, std::string_view container_id) {
-  std::string found;
-  while (!kernel_log.empty()) {
-    auto line = take_until(kernel_log, '\n');
-    const auto kill = parse_oom_kill(line);
-    if (!kill) continue;
-    const auto group = container_group(kill->task_group);
-    if (!group || group->id != container_id) continue;
-    line.remove_prefix(line.find(kMark));
-    found = line;
-  }
-  return found;
+  return newest_kill(kernel_log, [&](const OomKill& kill, std::string_view /*line*/) {
+    const auto group = container_group(kill.task_group);
+    return group && group->id == container_id;
+  });
+}
+
+std::string find_oom_kill(std::string_view kernel_log, std::span<const std::int64_t> pids, std::int64_t since_us) {
+  return newest_kill(kernel_log, [&](const OomKill& kill, std::string_view line) {
+    if (std::ranges::find(pids, kill.pid) == pids.end()) return false;
+    const auto time = logged_at_us(line);
+    return time && *time + kClocksDifferUs >= since_us;
+  });
 }
 
 }  // namespace dgxmm::host

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -100,6 +101,9 @@ std::optional<OomKill> parse_oom_kill(std::string_view line);
 /// The newest line of a kernel log (as /dev/kmsg gives it) that says that a process of this container was killed; empty
 /// when there is none.
 std::string find_oom_kill(std::string_view kernel_log, std::string_view container_id);
+/// The same for processes by their numbers, which are given out again: `since_us` is when the first of them started, in
+/// microseconds since boot, as the log counts.
+std::string find_oom_kill(std::string_view kernel_log, std::span<const std::int64_t> pids, std::int64_t since_us);
 
 /// /proc/<pid>/stat: the fields that identify a process. Survives a `comm` with spaces and parentheses.
 struct ProcessStat {

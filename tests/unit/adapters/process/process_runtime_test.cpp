@@ -1,5 +1,6 @@
 #include "adapters/process/process_runtime.h"
 
+#include "adapters/host/kernel_log.h"
 #include "adapters/process/process_table.h"
 #include "unit/adapters/process/process_support.h"
 
@@ -622,6 +623,34 @@ TEST_F(ProcessRuntimeTest, C5_AnOomKillWhileNoDaemonRanIsStillFound) {
   auto later = make_runtime();
   EXPECT_EQ(later->presence(instance), Presence::gone);
   EXPECT_TRUE(run(later->wait(instance)).oom_killed);
+}
+
+TEST_F(ProcessRuntimeTest, C5_WithoutACgroupOfItsOwnTheKernelsLineProvesThatAChildWasKilled) {
+  const auto parent = own_cgroup_for_tests();
+  if (!parent) GTEST_SKIP() << "no memory cgroup can be made here";
+  if (host::read_kernel_log().empty()) GTEST_SKIP() << "the kernel's log may not be read here";
+  auto reading = options();
+  reading.kernel_log = host::read_kernel_log;
+  runtime_ = std::make_unique<ProcessRuntime>(loop_, reading);
+  const auto instance = start(shell(std::string{DGXMM_EAT_MEMORY} + " 16 0 256 & child=$!; wait $child; exit 1"));
+  ASSERT_TRUE(log_has("ready"));
+  // Somebody else's group, with a limit: the one way to make the kernel kill it and nothing else.
+  MemoryCgroups cgroups{"/", parent};
+  const auto group = cgroups.create("somebody");
+  ASSERT_TRUE(group);
+  const auto folder = cgroups.procs_file(*group).parent_path();
+  std::ofstream{folder / (group->version == 2 ? "memory.max" : "memory.limit_in_bytes")} << mib(48).count();
+  const auto members = runtime_->pids(instance);
+  const auto child = std::ranges::find_if(members, [&](auto pid) { return pid != instance.pid; });
+  ASSERT_NE(child, members.end());
+  std::ofstream{cgroups.procs_file(*group)} << *child;
+  ::kill(static_cast<pid_t>(*child), SIGUSR1);
+  const auto status = run(runtime_->wait(instance));
+  EXPECT_EQ(status.exit_code, 1);
+  EXPECT_TRUE(status.oom_killed);
+  EXPECT_THAT(status.evidence, AllOf(HasSubstr("CONSTRAINT_MEMCG"), HasSubstr(fmt::format("pid={},", *child))));
+  cgroups.remove(*group);
+  ::rmdir(folder.parent_path().c_str());
 }
 
 // --- short commands

@@ -55,6 +55,14 @@ TEST(CreateBody, C10_NoMemoryLimitIsSet) {
     EXPECT_FALSE(host.contains(name)) << name;
 }
 
+TEST(CreateBody, MemoryMayBeLockedWhereThatIsAskedFor) {
+  EXPECT_FALSE(body(request()).at("HostConfig").as_object().contains("Ulimits"));
+  auto wanted = request();
+  wanted.lock_memory = true;
+  EXPECT_EQ(at(wanted, "/HostConfig/Ulimits"),
+            (json::bj::array{json::bj::object{{"Name", "memlock"}, {"Soft", -1}, {"Hard", -1}}}));
+}
+
 TEST(CreateBody, PortsAreOnLoopbackOnly) {
   EXPECT_EQ(at(request(), "/HostConfig/PortBindings/8080~1tcp"),
             (json::bj::array{json::bj::object{{"HostIp", "127.0.0.1"}, {"HostPort", "18999"}}}));

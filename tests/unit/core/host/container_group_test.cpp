@@ -1,6 +1,11 @@
 #include "core/host/readings.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace dgxmm::host {
 namespace {
@@ -173,6 +178,17 @@ TEST(OomKillLine, TheOneOfThisContainerIsFoundAndNoOther) {
   EXPECT_EQ(find_oom_kill(log, kInner), kHostLine);
   EXPECT_EQ(find_oom_kill(log, std::string(64, 'e')), "");
   EXPECT_EQ(find_oom_kill("", kId), "");
+}
+
+TEST(OomKillLine, C5_TheOneOfAProcessIsFoundByItsNumberAndTime) {
+  constexpr std::int64_t kMinute = 60'000'000;
+  const auto at = [](std::int64_t time_us) { return fmt::format("6,1,{},-;", time_us); };
+  const auto log = at(10 * kMinute) + kHostLine + "\n" + at(20 * kMinute) + "Out of memory: Killed process 77\n";
+  const std::vector<std::int64_t> ours{70, 77};
+  EXPECT_EQ(find_oom_kill(log, ours, 9 * kMinute), kHostLine);
+  EXPECT_EQ(find_oom_kill(log, ours, 12 * kMinute), "") << "an earlier process had the number";
+  EXPECT_EQ(find_oom_kill(log, std::vector<std::int64_t>{70}, 0), "");
+  EXPECT_EQ(find_oom_kill(kHostLine, ours, 0), "") << "when it was is not known";
 }
 
 TEST(OomKillLine, WhatIsNoneIsNone) {
