@@ -15,6 +15,7 @@ import os
 import pathlib
 import platform
 import re
+import selectors
 import signal
 import socket
 import statistics
@@ -25,6 +26,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FITS, DOES_NOT_FIT = 0, 3
+DAEMON_SETTINGS = {"DGXMM_SAFETY_MARGIN_GIB": "0.5", "DGXMM_OS_RESERVE_GIB": "0.5", "DGXMM_CALIBRATION_DELAY_S": "1"}
 
 
 @dataclasses.dataclass
@@ -106,6 +108,24 @@ def refresh_figures(folder, processes, refreshes):
             yield Figure(what, 2, "ms", statistics.median(samples), spread(samples, "ms"))
 
 
+def full_refresh_figures(folder, refreshes):
+    """A tick with NVML, and all that is read to say who holds the memory, in processor time of all threads."""
+    program, double = folder / "bench" / "full_refresh", folder / "bench" / "libnvidia-ml.so.1"
+    done = subprocess.run([program, "1000", "20", str(refreshes), double], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"measure.py: {program}: {done.stderr}")
+    result = json.loads(done.stdout)
+    gpu, tick, everything = result["gpu_ms"], result["tick_ms"], result["all_ms"]
+    version = result["cgroup_version"]
+    groups = f"{result['deployments']} engines' cgroups v{version}" if version else f"{result['deployments']} trees"
+    what = f"meminfo, {groups}, NVML double with {result['gpu_processes']} processes"
+    both = [sum(parts) for parts in zip(gpu, tick, strict=True)]
+    yield Figure(f"processor time of a tick: {what}, on a host with {result['processes']:,} processes", 10, "ms",
+                 statistics.median(both), f"{spread(both, 'ms')}; of it NVML {digits(statistics.median(gpu))} ms")
+    yield Figure("the same, and every process of the host is read (on demand: `dgxmm memory`)", 10, "ms",
+                 statistics.median(everything), spread(everything, "ms"))
+
+
 # --- the catalog ------------------------------------------------------------------------------------------------------
 
 
@@ -156,6 +176,24 @@ class Daemon:
         command = [self.program, *arguments, "--json"]
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True).stdout
 
+    def address(self):
+        host, port = self.environment["DGXMM_LISTEN"].rsplit(":", 1)
+        return host, int(port)
+
+    def request(self, method, path, document=None):
+        connection = http.client.HTTPConnection(*self.address(), timeout=30)
+        body = None if document is None else json.dumps(document)
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        if answer.status != 200:
+            sys.exit(f"measure.py: {method} {path} was answered with {answer.status}: {text.decode()}")
+        return json.loads(text)
+
+    def get(self, path):
+        return self.request("GET", path)
+
     def processor_s(self):
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         user, system = int(fields[11]), int(fields[12])
@@ -181,25 +219,24 @@ def deployed(daemon, model):
         daemon.ask("stop", "bench")
 
 
-def idle_figures(daemon, seconds):
+def idle_figures(daemon, seconds, deployments, memory_limit_mib, processor_limit):
     time.sleep(3)
     before, began = daemon.processor_s(), time.monotonic()
     time.sleep(seconds)
     used, took = daemon.processor_s() - before, time.monotonic() - began
     memory = daemon.memory_mib()
     detail = f"PSS {memory['Pss']:.3g} MiB, anonymous {memory['Anonymous']:.3g} MiB"
-    yield Figure("daemon's resident memory, idle with one deployment", 20, "MiB", memory["Rss"], detail)
-    yield Figure("daemon's processor time, the same", 0.3, "% of a core", used / took * 100,
+    yield Figure(f"daemon's resident memory, idle with {deployments}", memory_limit_mib, "MiB", memory["Rss"], detail)
+    yield Figure("daemon's processor time, the same", processor_limit, "% of a core", used / took * 100,
                  f"{used * 1000:.0f} ms in {took:.0f} s")
 
 
-def decision_figure(daemon, model, runs):
+def decision_figure(daemon, model, runs, deployments):
     """From the request to the refusal with all its plans: what waits for nothing but the decision."""
-    host, port = daemon.environment["DGXMM_LISTEN"].rsplit(":", 1)
     body = json.dumps({"model": str(model), "cache_ram_mib": 1024 * 1024})  # 1 TiB does not fit
     samples = []
     for _ in range(runs + 5):
-        connection = http.client.HTTPConnection(host, int(port), timeout=30)
+        connection = http.client.HTTPConnection(*daemon.address(), timeout=30)
         connection.connect()
         began = time.perf_counter_ns()
         connection.request("POST", "/api/v1/deployments", body, {"Content-Type": "application/json"})
@@ -210,20 +247,123 @@ def decision_figure(daemon, model, runs):
         if answer.status != 409:
             sys.exit(f"measure.py: a deploy that cannot fit was answered with {answer.status}")
     samples = samples[5:]
-    return Figure("decision on a deploy that does not fit, with its plans, over HTTP", 5, "ms",
+    return Figure(f"decision on a deploy that does not fit, with its plans, over HTTP, {deployments}", 5, "ms",
                   statistics.median(samples), spread(samples, "ms"))
 
 
 def daemon_figures(program, environment, folder, model, options):
-    settings = {"DGXMM_SAFETY_MARGIN_GIB": "0.5", "DGXMM_OS_RESERVE_GIB": "0.5", "DGXMM_CALIBRATION_DELAY_S": "1",
-                "DGXMM_LLAMA_SERVER": os.environ["DGXMM_LLAMA_SERVER"]}
+    settings = DAEMON_SETTINGS | {"DGXMM_LLAMA_SERVER": os.environ["DGXMM_LLAMA_SERVER"]}
     daemon = Daemon(program, environment | settings, folder)
     try:
         with deployed(daemon, model):
-            yield from idle_figures(daemon, options.idle_seconds)
+            yield from idle_figures(daemon, options.idle_seconds, "one deployment", 20, 0.3)
             yield fit_figure("`fit`, 49k vocabulary, through the daemon", 10, program, model, daemon.environment,
                              options.runs)
-            yield decision_figure(daemon, model, options.runs)
+            yield decision_figure(daemon, model, options.runs, "one deployment")
+    finally:
+        daemon.end()
+
+
+# --- the daemon of a full host ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def many_deployed(daemon, model, count):
+    """So many real engines with a small context, ready and calibrated; they share the model's pages."""
+    names = [f"bench-{number}" for number in range(1, count + 1)]
+    try:
+        for name in names:
+            daemon.ask("deploy", str(model), "--ctx-size", "256", "--parallel", "1", "--cache-ram", "0", "--batch-size",
+                       "64", "--ubatch-size", "64", "--name", name)
+        daemon.wait_for(lambda: all(entry["measured"] and entry["state"] == "ready"
+                                    for entry in daemon.get("/api/v1/deployments")), 60)
+        time.sleep(3)  # the calibration of the last one
+        yield
+    finally:
+        for name in names:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                daemon.ask("stop", name)
+
+
+class Listeners:
+    """Connections to the event stream, each with what has arrived of it since it was last asked."""
+
+    def __init__(self, host, port, count):
+        self.selector = selectors.DefaultSelector()
+        self.connections = []
+        request = f"GET /api/v1/events HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: text/event-stream\r\n\r\n"
+        for _ in range(count):
+            connection = socket.create_connection((host, port), timeout=30)
+            connection.sendall(request.encode())
+            connection.setblocking(False)
+            self.connections.append(connection)
+            self.selector.register(connection, selectors.EVENT_READ, connection)
+        self.wait_for(b"event: budget", 30)
+
+    def wait_for(self, mark, limit_s):
+        """When each connection has received that, the moment of the last."""
+        waiting = {connection: b"" for connection in self.connections}
+        until = last = time.perf_counter()
+        until += limit_s
+        while waiting:
+            ready = self.selector.select(max(0, until - time.perf_counter()))
+            if not ready:
+                sys.exit(f"measure.py: {len(waiting)} of {len(self.connections)} listeners did not hear of {mark}")
+            for key, _ in ready:
+                received = key.data.recv(1 << 16)
+                if not received:
+                    sys.exit("measure.py: the daemon has closed an event stream")
+                if key.data not in waiting:
+                    continue
+                waiting[key.data] += received
+                if mark in waiting[key.data]:
+                    del waiting[key.data]
+                    last = time.perf_counter()
+        return last
+
+    def skip(self, seconds):
+        """Takes in whatever comes."""
+        until = time.perf_counter() + seconds
+        while (left := until - time.perf_counter()) > 0:
+            for key, _ in self.selector.select(left):
+                key.data.recv(1 << 16)
+
+    def close(self):
+        self.selector.close()
+        for connection in self.connections:
+            connection.close()
+
+
+def listener_figures(daemon, count, changes):
+    """Memory of listeners on real sockets, and how long a change takes to the last of them (this reader included)."""
+    before = daemon.memory_mib()["Rss"]
+    listeners = Listeners(*daemon.address(), count)
+    samples = []
+    try:
+        for number in range(changes):
+            listeners.skip(0.7)
+            began = time.perf_counter()
+            daemon.request("PATCH", "/api/v1/deployments/bench-1", {"priority": number + 1})
+            samples.append((listeners.wait_for(b"event: deployment.changed", 10) - began) * 1e3)
+        listeners.skip(2)
+        after = daemon.memory_mib()["Rss"]
+    finally:
+        listeners.close()
+    yield Figure(f"more resident memory with {count:,} listeners to events, 20 deployments", 50, "MiB", after - before,
+                 f"{before:.3g} MiB before")
+    yield Figure("a change reaches all of them, the slowest of the runs", 200, "ms", max(samples),
+                 f"median {digits(statistics.median(samples))} ms, {spread(samples, 'ms')}")
+
+
+def crowded_daemon_figures(program, environment, folder, model, options):
+    settings = DAEMON_SETTINGS | {"DGXMM_LLAMA_SERVER": os.environ["DGXMM_LLAMA_SERVER"]}
+    daemon = Daemon(program, environment | settings, folder)
+    deployments = "20 deployments (llama-server, 256 tokens each)"
+    try:
+        with many_deployed(daemon, model, 20):
+            yield from idle_figures(daemon, options.idle_seconds, deployments, 30, 1)
+            yield decision_figure(daemon, model, options.runs, "20 deployments")
+            yield from listener_figures(daemon, 1000, 20)
     finally:
         daemon.end()
 
@@ -248,6 +388,14 @@ def plans_figure(medians):
     milliseconds = entry["cpu_time"] * {"ns": 1e-6, "us": 1e-3, "ms": 1}[entry["time_unit"]]
     return Figure("all plans for one request, 50 deployments, 200 models", 10, "ms", milliseconds,
                   "processor time, median of 5 repetitions")
+
+
+def sets_figure(medians):
+    """What the benchmark of the search counted."""
+    entry = medians["find_sets/8_candidates"]["median"]
+    return Figure("sets that the search of eight candidates asks for, at most", 200, "sets", entry["sets"],
+                  f"whatever is needed and whoever is busy; {digits(entry['cpu_time'])} {entry['time_unit']} for all "
+                  f"{entry['searches']:,.0f} searches")
 
 
 def micro_rows(medians):
@@ -315,10 +463,13 @@ def main():
             figures.append(fit_figure("`fit`, 49k vocabulary", 10, program, model, offline, options.runs))
             figures.append(fit_figure("`fit`, 150k vocabulary", 20, program, large, offline, options.runs))
         figures.extend(refresh_figures(folder, processes=300, refreshes=1000))
+        figures.extend(full_refresh_figures(folder, refreshes=100))
         figures.extend(scan_figures(folder, temporary, models=2000, runs=10))
         figures.extend(daemon_figures(program, environment, temporary, model, options))
+        figures.extend(crowded_daemon_figures(program, environment, temporary, model, options))
     medians = micro_medians(folder)
     figures.append(plans_figure(medians))
+    figures.append(sets_figure(medians))
     text = report(figures, list(micro_rows(medians)), folder, load)
     options.output.write_text(text)
     print(text)

@@ -7,6 +7,7 @@
 #include "core/model/gguf.h"
 #include "core/model/gguf_description.h"
 #include "core/planner/plans.h"
+#include "core/planner/sets.h"
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -239,6 +240,31 @@ void make_plans(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(checked(planner::make_plans(input, estimate)));
 }
 BENCHMARK(make_plans)->ArgName("deployments")->Arg(1)->Arg(50)->Unit(benchmark::kMicrosecond);
+
+/// How many sets the search asks for at most: sizes that differ, every amount that may be needed, everyone busy or not.
+void find_sets_of_eight(benchmark::State& state) {
+  std::size_t most = 0, searches = 0;
+  for (auto _ : state) {
+    searches = 0;
+    for (std::size_t busy = 0; busy < 256; ++busy) {
+      std::vector<bool> is_busy;
+      for (std::size_t i = 0; i < 8; ++i) is_busy.push_back((busy >> i) % 2 == 1);
+      for (std::size_t needed = 1; needed <= 73; ++needed, ++searches) {
+        std::size_t asked = 0;
+        benchmark::DoNotOptimize(planner::find_sets(is_busy, 4, [&](std::span<const std::size_t> members) {
+          ++asked;
+          std::size_t frees = 0;
+          for (const auto member : members) frees += 7 + member % 5;
+          return frees >= needed;
+        }));
+        most = std::max(most, asked);
+      }
+    }
+  }
+  state.counters["sets"] = static_cast<double>(most);
+  state.counters["searches"] = static_cast<double>(searches);
+}
+BENCHMARK(find_sets_of_eight)->Name("find_sets/8_candidates")->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace dgxmm::bench
