@@ -12,6 +12,7 @@
 #include "app/service/deployment_table.h"
 #include "app/service/events.h"
 #include "app/service/ledger.h"
+#include "app/service/orphans.h"
 #include "app/service/sampler.h"
 #include "bench/idle_host.h"
 
@@ -141,7 +142,9 @@ void run(std::int64_t processes, std::int64_t deployments, std::int64_t refreshe
     GpuOnDemand gpu{place_double(library, folder.path(), on_gpu)};
     gpu.ask();
     service::Sampler sampler{probe, gpu, runtime, table, {}, clock, loop};
-    service::LedgerReader reader{sampler, table, runtime, probe, cgroups, names, loop};
+    const service::Identity identity{.state_dir = folder.path().string(), .instance_prefix = "dgxmm-bench-"};
+    service::Orphans orphans{runtime, probe, table, events, sampler, identity, std::chrono::seconds{1}};
+    service::LedgerReader reader{sampler, table, runtime, probe, cgroups, names, orphans, loop};
     seen = processes_of_host();
     co_await measure(reader, sampler, gpu, refreshes, samples);
   };
