@@ -140,7 +140,7 @@ Result<Decision> Admission::admit_in_turn(Prepared prepared) {
 
 Result<void> Admission::check_startable(const engine::DeployRequest& request, const engine::EngineConfig& config,
                                         std::span<const DeploymentId> leaving) {
-  if (const auto& refused = sampler_.refresh()->gpu.no_starts) return fail(*refused);
+  if (const auto refused = sampler_.gpu_now().no_starts) return fail(*refused);
   if (auto valid = engine::check(config); !valid) return valid;
   const auto placed = engine::with_runtime(request, estimates_.settings().runtime_defaults(engine::kind_of(config)));
   if (!placed) return fail(placed.error());
