@@ -80,6 +80,7 @@ nvml::NvmlOptions nvml_options(const settings::Settings& settings, bool driver_l
   options.library = settings.nvml_library;
   // Who names a file says that there is a GPU.
   options.driver_loaded = driver_loaded || settings.nvml_library.contains('/');
+  options.given_class = host::parse_given_class(settings.host_class);
   const auto interval = std::chrono::milliseconds{static_cast<std::int64_t>(settings.budget_interval_s * 1000)};
   options.interval = std::min(interval, options.interval);
   return options;
@@ -216,8 +217,8 @@ std::vector<host::Fact> docker_facts(const settings::Settings& settings) {
   const auto ask = [&]() -> ports::Task<> {
     const auto api = co_await client.negotiate();
     if (!api) {
-      facts.push_back(
-          {"docker", "Docker", printable(api.error().message), State::unknown, "needed only for engines in containers"});
+      facts.push_back({"docker", "Docker", printable(api.error().message), State::unknown,
+                       "needed only for engines in containers"});
     } else if (const auto info = co_await client.info(); info) {
       facts.push_back({.code = "docker",
                        .name = "Docker",

@@ -29,7 +29,7 @@ void row_of_gpu(Table& table, const dto::Budget& budget) {
   if (!budget.gpu_bytes && budget.gpu_estimate_bytes) {
     how = fmt::format("about {} by what /proc/meminfo leaves out", format_bytes(*budget.gpu_estimate_bytes));
   }
-  table.add({"gpu", size_text(budget.gpu_bytes), std::move(how)});
+  table.add({"gpu", size_text(budget.gpu_bytes, budget.gpu_at_least_bytes), std::move(how)});
 }
 
 std::string quantities(const dto::Budget& budget, std::size_t width) {

@@ -40,6 +40,10 @@ void add(std::string& text, std::string_view flag, const std::optional<bool>& va
 
 std::string size_text(const std::optional<Bytes>& size) { return size ? format_bytes(*size) : "?"; }
 
+std::string size_text(const std::optional<Bytes>& size, const std::optional<Bytes>& at_least) {
+  return !size && at_least ? format_bytes(*at_least) + "+?" : size_text(size);
+}
+
 std::string measured_text(const dto::Measured& measured) {
   return fmt::format("{}{}{}", measured.approximate ? "~" : "", format_bytes(measured.total_bytes),
                      measured.complete ? "" : "+?");

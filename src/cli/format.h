@@ -13,6 +13,8 @@ namespace dgxmm::cli {
 
 /// "1.2 GiB", or "?" for what is not known (B7).
 std::string size_text(const std::optional<Bytes>& size);
+/// "47.0 GiB+?" of a size that is known in part.
+std::string size_text(const std::optional<Bytes>& size, const std::optional<Bytes>& at_least);
 
 /// "812.0 MiB"; "~" before it: from the process tree; "+?" behind it: a part is not known (B7).
 std::string measured_text(const dto::Measured& measured);

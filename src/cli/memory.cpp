@@ -33,7 +33,9 @@ std::string detail_of(const dto::MemoryContainer& container) {
 }
 
 /// All but what lies on the GPU.
-Bytes host_part(const dto::Measured& measured) { return measured.total_bytes - measured.gpu_bytes.value_or(Bytes{}); }
+Bytes host_part(const dto::Measured& measured) {
+  return measured.total_bytes - measured.gpu_bytes.value_or(measured.gpu_at_least_bytes.value_or(Bytes{}));
+}
 
 class Rows {
  public:
@@ -42,20 +44,21 @@ class Rows {
   }
   void holder(const std::string& name, const dto::Measured& measured, std::string detail) {
     mark(measured);
-    table_.add({"  " + name, measured_text(measured), format_bytes(host_part(measured)), size_text(measured.gpu_bytes),
-                std::move(detail)});
+    table_.add({"  " + name, measured_text(measured), format_bytes(host_part(measured)),
+                size_text(measured.gpu_bytes, measured.gpu_at_least_bytes), std::move(detail)});
   }
   void unmeasured(const std::string& name, std::string detail) {
     unknown_ = true;
     table_.add({"  " + name, "?", "?", "?", std::move(detail)});
   }
   void processes(const dto::MemoryProcesses& group) {
-    unknown_ = unknown_ || !group.gpu_bytes;
+    incomplete_ = incomplete_ || !group.gpu_bytes;
+    unknown_ = unknown_ || (!group.gpu_bytes && !group.gpu_at_least_bytes);
     auto detail = counted(group.processes, group.user);
     if (group.own) detail += ", dgxmm itself";
     table_.add({"  " + (group.unit.empty() ? std::string{"in no unit"} : group.unit),
                 format_bytes(group.held_bytes) + (group.gpu_bytes ? "" : "+?"), format_bytes(group.anon_bytes),
-                size_text(group.gpu_bytes), std::move(detail)});
+                size_text(group.gpu_bytes, group.gpu_at_least_bytes), std::move(detail)});
   }
   void file(const std::string& name, Bytes size, const std::string& user) {
     table_.add({"  " + name, format_bytes(size), {}, {}, "of " + user});
@@ -71,7 +74,7 @@ class Rows {
   void mark(const dto::Measured& measured) {
     approximate_ = approximate_ || measured.approximate;
     incomplete_ = incomplete_ || !measured.complete;
-    unknown_ = unknown_ || !measured.gpu_bytes;
+    unknown_ = unknown_ || (!measured.gpu_bytes && !measured.gpu_at_least_bytes);
   }
 
   Table table_{{{"WHO", Align::left, 14},

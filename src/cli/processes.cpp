@@ -8,17 +8,6 @@
 
 namespace dgxmm::cli {
 
-namespace {
-
-std::string shown_place(const dto::Process& process) {
-  constexpr std::size_t kShortId = 12;
-  constexpr std::size_t kWholeId = 64;
-  if (!process.container_name.empty()) return process.container_name;
-  return process.container.size() == kWholeId ? process.container.substr(0, kShortId) : process.container;
-}
-
-}  // namespace
-
 int run(const ProcessesCommand& /*command*/, Context& context) {
   const auto processes = context.api.get<dto::Processes>("/processes");
   if (!processes) return report(context, processes.error());
@@ -37,13 +26,8 @@ int run(const ProcessesCommand& /*command*/, Context& context) {
   for (const auto& process : processes->processes) {
     unknown = unknown || !process.rss_bytes || !process.gpu_bytes;
     table.add({fmt::format("{}", process.pid), process.user, format_bytes(process.held_bytes),
-               size_text(process.rss_bytes), size_text(process.gpu_bytes), shown_place(process), process.command});
-    if (!process.orphan_id.empty()) {
-      table.add_note(fmt::format("an engine of dgxmm that no deployment knows: `dgxmm orphans --stop {}` ends it",
-                                 process.orphan_id));
-    } else if (process.orphan) {
-      table.add_note("holds GPU memory for nobody: what started it has ended");
-    }
+               size_text(process.rss_bytes), size_text(process.gpu_bytes), place_text(process), process.command});
+    if (const auto note = orphan_note(process); !note.empty()) table.add_note(note);
   }
   context.console.out << table.render(context.console.width);
   auto& console = context.console;

@@ -68,6 +68,7 @@ int report(Console& console, bool json, const dto::Problem& problem) {
   }
   print_problem(console, problem);
   if (problem.plans && !problem.plans->plans.empty()) console.out << plans_text(*problem.plans, console.width);
+  console.out << holders_text(problem.holders, console.width);
   return exit_code_of(problem);
 }
 
@@ -85,6 +86,40 @@ std::string warnings_text(const std::vector<dto::Warning>& warnings, const Conso
     result += lines;
   }
   return result;
+}
+
+std::string orphan_note(const dto::Process& process) {
+  if (!process.orphan_id.empty()) {
+    return fmt::format("an engine of dgxmm that no deployment knows: `dgxmm orphans --stop {}` ends it",
+                       process.orphan_id);
+  }
+  if (process.orphan) {
+    return fmt::format("holds GPU memory for nobody: what it worked for has ended; `kill {}` gives it back",
+                       process.pid);
+  }
+  return process.parent_ended ? "its parent has ended; it may still be in use" : "";
+}
+
+std::string holders_text(const std::vector<dto::Process>& holders, std::size_t width) {
+  if (holders.empty()) return {};
+  Table table{{{"HELD BY OTHERS", Align::right},
+               {"PID", Align::right},
+               {"USER", Align::left, 8},
+               {"CONTAINER", Align::left, 9},
+               {"COMMAND", Align::left, 16}}};
+  for (const auto& holder : holders) {
+    table.add({format_bytes(holder.held_bytes), fmt::format("{}", holder.pid), holder.user, place_text(holder),
+               holder.command});
+    if (const auto note = orphan_note(holder); !note.empty()) table.add_note(note);
+  }
+  return "\n" + table.render(width);
+}
+
+std::string place_text(const dto::Process& process) {
+  constexpr std::size_t kShortId = 12;
+  constexpr std::size_t kWholeId = 64;
+  if (!process.container_name.empty()) return process.container_name;
+  return process.container.size() == kWholeId ? process.container.substr(0, kShortId) : process.container;
 }
 
 std::string plans_text(const dto::Plans& plans, std::size_t width) {

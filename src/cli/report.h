@@ -29,6 +29,12 @@ void print_json(Context& context, const T& document) {
 std::string warnings_text(const std::vector<dto::Warning>& warnings, const Console& console);
 
 /// A table of plans and the line to run next.
+/// Who else holds memory, under the plans; empty when nobody is known.
+std::string holders_text(const std::vector<dto::Process>& holders, std::size_t width);
+/// The container or unit of a process, as people know it.
+std::string place_text(const dto::Process& process);
+/// What is to be said of a process that is, or may be, an orphan; empty: nothing.
+std::string orphan_note(const dto::Process& process);
 std::string plans_text(const dto::Plans& plans, std::size_t width);
 
 /// The request as the daemon understands it: paths are made absolute. A name, with or without "ORG/", is a path when

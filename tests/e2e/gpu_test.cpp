@@ -35,9 +35,10 @@ class Gpu : public EndToEnd {
     const auto written = folder_.write("scenario.new", text);
     fs::rename(written, folder_.path() / "scenario");
   }
-  void start() {
-    daemon_ = std::make_unique<Daemon>(
-        Daemon::Options{.flags = {"--nvml-library", (folder_.path() / "libnvidia-ml.so.1").string()}});
+  void start(const std::string& host_class = "auto") {
+    const auto library = (folder_.path() / "libnvidia-ml.so.1").string();
+    daemon_ =
+        std::make_unique<Daemon>(Daemon::Options{.flags = {"--nvml-library", library, "--host-class", host_class}});
   }
   void deploy(const std::string& name) const {
     const auto deployed = daemon_->run(Request{.name = name}.deploy());
@@ -100,7 +101,7 @@ TEST_F(Gpu, AnOldDriversFunctionsAndRecordsAreEnough) {
 
 TEST_F(Gpu, B8_LostAccessIsExplainedAndEnginesGoOn) {
   scenario("answer nvmlInitWithFlags 999\n");
-  start();
+  start("integrated");
   deploy("one");
   EXPECT_TRUE(gpu_bytes("one").is_null());
   EXPECT_THAT(daemon_->run({"ps"}).out, HasSubstr("+?"));
@@ -116,7 +117,7 @@ TEST_F(Gpu, B8_LostAccessIsExplainedAndEnginesGoOn) {
 TEST_F(Gpu, C6_AHangingDriverKeepsNothingFromWorking) {
   const auto gate = folder_.write("gate", "");
   scenario(kGb10 + fmt::format("wait nvmlDeviceGetComputeRunningProcesses_v3 {}\n", gate.string()));
-  start();
+  start("integrated");
   deploy("one");
   EXPECT_TRUE(gpu_bytes("one").is_null());
   EXPECT_THAT(daemon_->run({"budget"}).out, HasSubstr("the NVIDIA driver"));
@@ -129,6 +130,9 @@ TEST_F(Gpu, ALibraryThatLacksFunctionsIsExplained) {
   start();
   EXPECT_THAT(daemon_->run({"budget"}).all(), HasSubstr("functions are missing"));
   EXPECT_EQ(text(daemon_->document("/budget"), "host_class"), "unknown");
+  const auto refused = daemon_->run(Request{.name = "one"}.deploy());
+  EXPECT_EQ(refused.exit_code, 1) << refused.all();
+  EXPECT_THAT(refused.err, HasSubstr("`host_class`"));
 }
 
 TEST_F(Gpu, AHostWhoseGpuHasItsOwnMemoryStartsNothingAndStillEstimates) {

@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kCommandLimitBytes = 64 * 1024;
+constexpr std::size_t kEnvironmentLimitBytes = std::size_t{1024} * 1024;
 constexpr std::size_t kMapsLimitBytes = std::size_t{16} * 1024 * 1024;
 
 std::string shown_command(const fs::path& folder) {
@@ -142,7 +143,7 @@ struct ProcHostProbe::Holder {
   ProcessMemory memory;
   Bytes held;
   std::optional<Bytes> gpu;
-  bool orphan = false;
+  Orphanhood orphan = Orphanhood::none;
 };
 
 /// Absent: it has just ended, or it is a kernel thread or a zombie, which have no memory of their own; unless the
@@ -165,7 +166,11 @@ std::optional<ProcHostProbe::Holder> ProcHostProbe::read_holder(std::int64_t pid
     return parse_proc_stat(read_text_file(root_ / "proc" / std::to_string(number) / "stat").value_or(""));
   };
   if (const auto stat = stat_of(pid)) {
-    holder.orphan = lost_its_parent(*stat, stat_of(stat->parent_pid), container_name(folder));
+    const auto first = parse_first_process(read_text_file(folder / "environ", kEnvironmentLimitBytes).value_or(""));
+    const auto first_now = first ? stat_of(first->pid) : std::nullopt;
+    const bool engine_ended =
+        first && (!first_now || first_now->start_time_ticks != first->start_time_ticks || first_now->state == 'Z');
+    holder.orphan = orphanhood_of(*stat, stat_of(stat->parent_pid), container_name(folder), engine_ended);
   }
   return holder;
 }
@@ -211,13 +216,16 @@ ProcessList ProcHostProbe::processes(std::size_t limit, const std::vector<std::i
     ++group.processes;
     group.anon += holder->memory.rss_anon.value_or(Bytes{});
     group.shmem += holder->memory.rss_shmem.value_or(Bytes{});
-    group.gpu = group.gpu && holder->gpu ? std::optional{*group.gpu + *holder->gpu} : std::nullopt;
+    const auto known = group.gpu.value_or(group.gpu_at_least) + holder->gpu.value_or(Bytes{});
+    group.gpu = group.gpu && holder->gpu ? std::optional{known} : std::nullopt;
+    group.gpu_at_least = group.gpu ? Bytes{} : known;
     group.own = group.own || own_pid == *pid;
     holders.push_back(*holder);
   }
   list.groups = groups.take();
-  std::ranges::sort(holders, {},
-                    [](const Holder& holder) { return std::tuple{!holder.orphan, -holder.held.count(), holder.pid}; });
+  std::ranges::sort(holders, {}, [](const Holder& holder) {
+    return std::tuple{holder.orphan != Orphanhood::certain, -holder.held.count(), holder.pid};
+  });
   for (const auto& holder : holders) {  // B10
     if (list.rows.size() == limit) break;
     if (auto row = row_of(holder)) list.rows.push_back(std::move(*row));

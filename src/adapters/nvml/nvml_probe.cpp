@@ -166,6 +166,7 @@ host::GpuReading NvmlProbe::latest() {
     reading = host::serve(shared.newest, shared.good, shared.good ? age(shared.good_at) : milliseconds{0}, waiting,
                           shared.options.patience);
   }
+  host::settle_class(reading, shared.options.given_class);
   if (reading.processes) {
     std::erase_if(*reading.processes, [&](const host::GpuProcess& process) {
       return shared.proc.start_time_of(process.pid) != process.start_time_ticks;

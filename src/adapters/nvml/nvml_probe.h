@@ -5,15 +5,17 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 namespace dgxmm::nvml {
 
 struct NvmlOptions {
-  std::string library = "libnvidia-ml.so.1";  ///< a name or a path; empty: NVML is not used
-  std::filesystem::path root = "/";           ///< where the host's /proc is found
-  bool driver_loaded = false;                 ///< the host has an NVIDIA driver, whatever the library says
+  std::string library = "libnvidia-ml.so.1";   ///< a name or a path; empty: NVML is not used
+  std::filesystem::path root = "/";            ///< where the host's /proc is found
+  bool driver_loaded = false;                  ///< the host has an NVIDIA driver, whatever the library says
+  std::optional<host::HostClass> given_class;  ///< where it cannot be told
   std::chrono::milliseconds interval{2000};
   std::chrono::milliseconds slowest_retry{30'000};  ///< after failures the pauses grow up to this
   host::GpuPatience patience;

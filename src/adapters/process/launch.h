@@ -1,4 +1,6 @@
 #pragma once
+#include "core/host/readings.h"
+
 #include <string_view>
 
 namespace dgxmm::process {
@@ -12,7 +14,7 @@ inline constexpr int kLaunchReportFd = 3;
 /// In the environment of every process of an instance: the name of the instance, and "<pid>:<start time>" of its first
 /// process.
 inline constexpr const char* kNameVariable = "DGXMM_INSTANCE";
-inline constexpr const char* kFirstProcessVariable = "DGXMM_ENGINE";
+inline constexpr const char* kFirstProcessVariable = host::kFirstProcessVariable;
 
 enum class LaunchStep : int { cgroup, log, execute };
 

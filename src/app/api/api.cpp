@@ -33,6 +33,7 @@ constexpr std::size_t kBodyLimit = std::size_t{64} * 1024;
 constexpr std::size_t kDefaultLogLines = 200;
 constexpr std::size_t kMaxLogLines = 10'000;
 constexpr std::size_t kProcessRows = 25;
+constexpr std::size_t kHolderRows = 10;
 
 /// What a route gets: the request and the parts of the path that its pattern names.
 struct Call {
@@ -79,25 +80,6 @@ std::string labels_text(const std::map<std::string, std::string>& labels) {
 std::string gpu_trouble(const host::GpuReading& gpu) {
   if (!gpu.unavailable.empty()) return gpu.unavailable;
   return gpu.warnings.empty() ? std::string{} : gpu.warnings.front();
-}
-
-HttpResponse refusal(std::string code, const service::PlanSet& set, const service::HostSnapshot& snapshot,
-                     const std::string& what = {}) {
-  dto::Problem problem_document;
-  problem_document.status = 409;
-  problem_document.title = code == "plan_changed" ? "The plan no longer holds" : "Does not fit";
-  problem_document.detail = (what.empty() ? "" : what + ": ") + set.plans.summary;
-  problem_document.code = std::move(code);
-  if (set.plans.fits_now) {
-    problem_document.hint = "no plan is needed any more: deploy it as it is";
-  } else if (set.plans.plans.empty()) {
-    problem_document.hint = "stop something that dgxmm does not manage, or choose a smaller model";
-  } else {
-    problem_document.hint = fmt::format("carry out one of the plans: POST /api/v1/plans/{}/PLAN/apply", set.id);
-  }
-  for (const auto& orphan : snapshot.orphans) problem_document.hint += "; " + service::orphan_sentence(orphan);  // D1
-  problem_document.plans = plans_view(set);
-  return problem(std::move(problem_document));
 }
 
 class Api final : public ports::HttpHandler {
@@ -161,6 +143,26 @@ class Api final : public ports::HttpHandler {
       pattern.remove_prefix(pattern_end);
       path.remove_prefix(path_end);
     }
+  }
+
+  /// 409: the plans, and who holds the memory that is missing (A7, D1).
+  Task<HttpResponse> refusal(std::string code, service::PlanSet set, std::string what = {}) {
+    dto::Problem document;
+    document.status = 409;
+    document.title = code == "plan_changed" ? "The plan no longer holds" : "Does not fit";
+    document.detail = (what.empty() ? "" : what + ": ") + set.plans.summary;
+    document.code = std::move(code);
+    if (set.plans.fits_now) {
+      document.hint = "no plan is needed any more: deploy it as it is";
+    } else if (set.plans.plans.empty()) {
+      document.hint = "stop something that dgxmm does not manage, or choose a smaller model";
+    } else {
+      document.hint = fmt::format("carry out one of the plans: POST /api/v1/plans/{}/PLAN/apply", set.id);
+    }
+    document.plans = plans_view(set);
+    const auto reading = co_await service_.ledger.read(kHolderRows);
+    document.holders = holders_view(reading);
+    co_return problem(std::move(document));
   }
 
   service::Deployment* find(const Call& call) { return service_.table.find(call.parameters.at(0)); }
@@ -311,7 +313,7 @@ class Api final : public ports::HttpHandler {
     if (!request) co_return problem(request.error());
     const auto decision = co_await service_.admission.admit(std::move(*request));
     if (!decision) co_return problem(decision.error());
-    if (decision->refused) co_return refusal("does_not_fit", *decision->refused, *service_.sampler.latest());
+    if (decision->refused) co_return co_await refusal("does_not_fit", *decision->refused);
     service_.supervisor.start(*decision->admitted);
     auto response = document(deployment_view(service_, *service_.table.find(*decision->admitted)), 201);
     response.headers.emplace_back("Location", fmt::format("/api/v1/deployments/{}", decision->admitted->value));
@@ -382,7 +384,7 @@ class Api final : public ports::HttpHandler {
     const auto decision = co_await service_.admission.readmit(id);
     if (!decision) co_return problem(decision.error());
     if (decision->refused) {
-      co_return refusal("does_not_fit", *decision->refused, *service_.sampler.latest(), "starting again");
+      co_return co_await refusal("does_not_fit", *decision->refused, "starting again");
     }
     service_.supervisor.start(id);
     co_return document(deployment_view(service_, *service_.table.find(id)), 202);
@@ -409,7 +411,7 @@ class Api final : public ports::HttpHandler {
     const auto decision = co_await service_.admission.admit_wake(id);
     if (!decision) co_return problem(decision.error());
     if (decision->refused) {
-      co_return refusal("does_not_fit", *decision->refused, *service_.sampler.latest(), "waking up");
+      co_return co_await refusal("does_not_fit", *decision->refused, "waking up");
     }
     service_.supervisor.wake(id);
     co_return document(deployment_view(service_, *service_.table.find(id)), 202);
@@ -471,7 +473,7 @@ class Api final : public ports::HttpHandler {
     const auto begun =
         service_.operations.apply(set == "latest" ? std::string{} : set, call.parameters.at(1), even_if_busy);
     if (!begun) co_return problem(begun.error());
-    if (begun->changed) co_return refusal("plan_changed", *begun->changed, *service_.sampler.latest());
+    if (begun->changed) co_return co_await refusal("plan_changed", *begun->changed);
     co_return document(operation_view(service_, *begun->operation), 202);
   }
 

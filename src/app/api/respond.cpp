@@ -83,6 +83,7 @@ int status_of(const std::string& code) {
       {"engine_not_supported_yet", 501},
       {"host_not_supported", 501},
       {"gpu_failed", 503},
+      {"host_class_unknown", 503},
       {"gpu_driver_updated", 503},
       {"catalog_not_ready", 503},
       {"meminfo_unusable", 503},

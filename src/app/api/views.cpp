@@ -39,6 +39,7 @@ dto::Budget budget_view(service::Service& service, const service::HostSnapshot& 
   view.host_class = host::name_of(snapshot.gpu.host_class);
   view.host_class_evidence = snapshot.gpu.evidence;
   view.gpu_bytes = snapshot.gpu.held_by_all();
+  view.gpu_at_least_bytes = dto::at_least(view.gpu_bytes, snapshot.gpu.held_at_least_by_all());
   view.gpu_estimate_bytes = snapshot.gpu_estimate;
   // Where no GPU shares the memory nobody was asked.
   if (snapshot.gpu.host_class != host::HostClass::none) view.gpu_age_s = snapshot.gpu.age.count() / 1000;
@@ -85,9 +86,10 @@ dto::Memory memory_view(service::Service& service, const service::LedgerReading&
     view.processes.push_back({.unit = printable(group.owner.name),
                               .user = group.user,
                               .processes = static_cast<std::int64_t>(group.processes),
-                              .held_bytes = group.anon + group.gpu.value_or(Bytes{}),
+                              .held_bytes = group.anon + group.gpu.value_or(group.gpu_at_least),
                               .anon_bytes = group.anon,
                               .gpu_bytes = group.gpu,
+                              .gpu_at_least_bytes = dto::at_least(group.gpu, group.gpu_at_least),
                               .own = group.own});
   }
   const auto ownerless = reading.ownerless.value_or(host::OwnerlessList{});
@@ -131,6 +133,19 @@ dto::Processes processes_view(const service::LedgerReading& reading) {
   if (!reading.snapshot->problem) view.unattributed_bytes = reading.sums.unattributed;
   view.warnings = dto::to_dto(reading.warnings);
   return view;
+}
+
+std::vector<dto::Process> holders_view(const service::LedgerReading& reading) {
+  constexpr int kMost = 3;
+  constexpr Bytes kLeast = mib(256);  // less is in nobody's way
+  std::vector<dto::Process> holders;
+  int others = 0;
+  for (auto& process : processes_view(reading).processes) {
+    const bool is_orphan = process.orphan || !process.orphan_id.empty();
+    if (!is_orphan && (process.held_bytes < kLeast || ++others > kMost)) continue;
+    holders.push_back(std::move(process));
+  }
+  return holders;
 }
 
 dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment) {

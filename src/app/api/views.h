@@ -9,6 +9,8 @@ namespace dgxmm::api {
 dto::Memory memory_view(service::Service& service, const service::LedgerReading& reading);
 dto::Orphan orphan_view(const service::Orphan& orphan);
 dto::Processes processes_view(const service::LedgerReading& reading);
+/// Of the process view: certain orphans, then the three largest of some size.
+std::vector<dto::Process> holders_view(const service::LedgerReading& reading);
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot);
 dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment);
 /// With its place in the queue.

@@ -131,12 +131,17 @@ Config to_dto(const engine::EngineConfig& config) {
   return result;
 }
 
+std::optional<Bytes> at_least(std::optional<Bytes> whole, Bytes known) {
+  return whole || known == Bytes{} ? std::nullopt : std::optional{known};
+}
+
 Measured to_dto(const memory::Measured& measured) {
   return {.total_bytes = measured.total(),
           .anon_bytes = measured.anon,
           .kernel_bytes = measured.kernel,
           .shmem_bytes = measured.shmem,
           .gpu_bytes = measured.gpu,
+          .gpu_at_least_bytes = at_least(measured.gpu, measured.gpu_at_least),
           .approximate = measured.approximate,
           .complete = measured.anon && measured.kernel && measured.shmem && measured.gpu};
 }
@@ -232,7 +237,8 @@ Process to_dto(const host::ProcessRow& row) {
           .held_bytes = row.held,
           .rss_bytes = row.rss,
           .gpu_bytes = row.gpu,
-          .orphan = row.orphan};
+          .orphan = row.orphan == host::Orphanhood::certain,
+          .parent_ended = row.orphan != host::Orphanhood::none};
 }
 
 Warning to_dto(const host::Warning& warning) {

@@ -38,4 +38,7 @@ std::vector<Warning> to_dto(const std::vector<host::Warning>& warnings);
 Result<engine::EngineConfig> from_dto(const Config& config);
 Result<memory::Estimate> from_dto(const Estimate& estimate);
 
+/// What is known of a figure that is not known whole; null when it is, and when nothing is.
+std::optional<Bytes> at_least(std::optional<Bytes> whole, Bytes known);
+
 }  // namespace dgxmm::dto

@@ -52,6 +52,7 @@ struct Config {
 struct Measured {
   Bytes total_bytes;  ///< sum of the known parts
   std::optional<Bytes> anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes;
+  std::optional<Bytes> gpu_at_least_bytes = {};  ///< what is known of the GPU part while gpu_bytes is null
   bool approximate = false;
   bool complete = false;  ///< every part is known
 };
@@ -132,6 +133,7 @@ struct Budget {
   std::string host_class;  ///< none, integrated, coherent, discrete, mixed, unknown; empty without a daemon
   std::string host_class_evidence;
   std::optional<Bytes> gpu_bytes;           ///< of all processes, by NVML; a part of managed and external
+  std::optional<Bytes> gpu_at_least_bytes;  ///< what is known of it while gpu_bytes is null
   std::optional<Bytes> gpu_estimate_bytes;  ///< the same by what /proc/meminfo leaves out
   std::optional<std::int64_t> gpu_age_s;    ///< of what NVML said; null when it was not asked
   std::vector<BudgetDeployment> deployments;
@@ -327,7 +329,8 @@ struct Process {
   std::string container;  ///< its id, or the unit that the process is in; empty: neither
   Bytes held_bytes;
   std::optional<Bytes> rss_bytes, gpu_bytes;
-  bool orphan = false;              ///< holds GPU memory, and what started it has ended
+  bool orphan = false;              ///< holds GPU memory for nobody: what it worked for has ended
+  bool parent_ended = false;        ///< holds GPU memory, and what started it has ended; it may be in use all the same
   std::string container_name = {};  ///< as its engine calls it; empty: not known, or no container
   std::string orphan_id = {};       ///< it belongs to this orphan, which can be stopped
 };
@@ -371,7 +374,8 @@ struct MemoryProcesses {
   Bytes held_bytes;  ///< anon and what is known of the GPU part; shared memory is a line of its own
   Bytes anon_bytes;
   std::optional<Bytes> gpu_bytes;
-  bool own = false;  ///< dgxmm itself is one of them
+  std::optional<Bytes> gpu_at_least_bytes = {};  ///< what is known of it while gpu_bytes is null
+  bool own = false;                              ///< dgxmm itself is one of them
 };
 
 /// Shared memory that no process has open.
@@ -468,6 +472,7 @@ struct Problem {
   std::string hint;
   std::string where;
   std::optional<Plans> plans;      ///< 409 does_not_fit
+  std::vector<Process> holders;    ///< then: who else holds memory; certain orphans first, then the 3 largest
   std::optional<Failure> failure;  ///< an engine that died, with its last lines
 };
 

@@ -17,7 +17,8 @@ BOOST_DESCRIBE_STRUCT(Config, (),
                        max_lora_rank, limit_mm_per_prompt, mm_processor_cache_gb, quantization, spec_method,
                        enable_lora, language_model_only, sleep_mode))
 BOOST_DESCRIBE_STRUCT(Measured, (),
-                      (total_bytes, anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes, approximate, complete))
+                      (total_bytes, anon_bytes, kernel_bytes, shmem_bytes, gpu_bytes, gpu_at_least_bytes, approximate,
+                       complete))
 BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
 BOOST_DESCRIBE_STRUCT(Deployment, (),
                       (id, name, state, state_since, queue_place, phase, model, model_name, served_name, url, config,
@@ -30,7 +31,7 @@ BOOST_DESCRIBE_STRUCT(Budget, (),
                       (revision, time, mem_total_bytes, mem_available_bytes, safety_margin_bytes, os_reserve_bytes,
                        usable_bytes, committed_bytes, used_bytes, measured_by_managed_bytes, ready_gap_bytes,
                        external_bytes, free_for_new_bytes, source, host_class, host_class_evidence, gpu_bytes,
-                       gpu_estimate_bytes, gpu_age_s, deployments, warnings))
+                       gpu_at_least_bytes, gpu_estimate_bytes, gpu_age_s, deployments, warnings))
 BOOST_DESCRIBE_STRUCT(PlannedSleep, (), (id, level))
 BOOST_DESCRIBE_STRUCT(Plan, (),
                       (id, kind, title, fits, recommended, unsafe, needed_bytes, free_before_bytes, free_after_bytes,
@@ -61,13 +62,14 @@ BOOST_DESCRIBE_STRUCT(QueueEntry, (), (id, queue, what, priority, place, since, 
 BOOST_DESCRIBE_STRUCT(Queue, (), (deciding, starting, waiting))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (),
-                      (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan, container_name,
-                       orphan_id))
+                      (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan, parent_ended,
+                       container_name, orphan_id))
 BOOST_DESCRIBE_STRUCT(Processes, (), (processes, unattributed_bytes, warnings))
 BOOST_DESCRIBE_STRUCT(MemoryContainer, (),
                       (id, name, image, runtime, rootless_uid, processes, measured, own, orphan_id))
 BOOST_DESCRIBE_STRUCT(Orphan, (), (id, name, runtime, pid, container, command, processes, measured))
-BOOST_DESCRIBE_STRUCT(MemoryProcesses, (), (unit, user, processes, held_bytes, anon_bytes, gpu_bytes, own))
+BOOST_DESCRIBE_STRUCT(MemoryProcesses, (),
+                      (unit, user, processes, held_bytes, anon_bytes, gpu_bytes, gpu_at_least_bytes, own))
 BOOST_DESCRIBE_STRUCT(OwnerlessMemory, (), (name, bytes, user))
 BOOST_DESCRIBE_STRUCT(Memory, (),
                       (revision, time, mem_total_bytes, mem_available_bytes, used_bytes, deployments_bytes,
@@ -83,7 +85,7 @@ BOOST_DESCRIBE_STRUCT(OomFloor, (), (model, fingerprint, configuration, killed_b
 BOOST_DESCRIBE_STRUCT(Duration, (), (model, fingerprint, action, level, took_s, recorded_at))
 BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors, durations))
 BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api))
-BOOST_DESCRIBE_STRUCT(Problem, (), (type, title, status, detail, code, hint, where, plans, failure))
+BOOST_DESCRIBE_STRUCT(Problem, (), (type, title, status, detail, code, hint, where, plans, holders, failure))
 BOOST_DESCRIBE_STRUCT(FitOfModel, (), (model, fit, error))
 BOOST_DESCRIBE_STRUCT(DeploymentChange, (), (priority, pinned, labels))
 

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = host::GroupOwner::Kind;
 
-Bytes held_by(const host::ProcessGroup& group) { return group.anon + group.gpu.value_or(Bytes{}); }
+Bytes held_by(const host::ProcessGroup& group) { return group.anon + group.gpu.value_or(group.gpu_at_least); }
 
 /// What an engine holds that was started as a process inside of somebody's container is in that container's figures.
 void take_out(memory::Measured& container, const memory::Measured& engine) {
@@ -90,7 +90,12 @@ ports::Task<LedgerReading> LedgerReader::read(std::size_t rows) {
   std::ranges::transform(reading.containers, std::back_inserter(containers), &ForeignContainer::measured);
   std::vector<memory::Measured> processes;
   for (const auto& group : reading.processes) {
-    processes.push_back({.anon = group.anon, .kernel = {}, .shmem = {}, .gpu = group.gpu, .approximate = true});
+    processes.push_back({.anon = group.anon,
+                         .kernel = {},
+                         .shmem = {},
+                         .gpu = group.gpu,
+                         .gpu_at_least = group.gpu_at_least,
+                         .approximate = true});
   }
   std::optional<Bytes> ownerless;
   if (reading.ownerless) {
@@ -142,7 +147,7 @@ ForeignContainer LedgerReader::measure(const host::ProcessGroup& group) const {
                              .name = {},
                              .image = {},
                              .processes = group.processes,
-                             .measured = {.gpu = group.gpu},
+                             .measured = {.gpu = group.gpu, .gpu_at_least = group.gpu_at_least},
                              .own = group.own};
   auto& measured = container.measured;
   const auto memory = group.owner.below_mount ? groups_.read({group.cgroup_version, group.owner.path}) : std::nullopt;

@@ -40,7 +40,7 @@ std::vector<host::Warning> warnings_of(const HostSnapshot& snapshot, DeploymentT
   }
   if (!snapshot.gpu.unavailable.empty()) warn("gpu_memory_unknown", snapshot.gpu.unavailable);
   for (const auto& sentence : snapshot.gpu.warnings) warn("gpu", sentence);
-  for (const auto& orphan : snapshot.orphans) warn("gpu_orphan", orphan_sentence(orphan));
+  for (const auto& orphan : snapshot.orphans) warnings.push_back(orphan_warning(orphan));
   for (const auto* deployment : table.all()) {
     const auto& failure = deployment->failure;
     if (!failure || failure->code != dto::kNotBroughtBack) continue;
@@ -53,7 +53,9 @@ std::vector<host::Warning> warnings_of(const HostSnapshot& snapshot, DeploymentT
     if (!entry.measured) {
       warn("not_measured", fmt::format("{}: its memory could not be measured", deployment->name));
     } else if (!entry.measured->gpu) {  // B7
-      warn("gpu_part_unknown", fmt::format("{}: the GPU part of its memory is unknown", deployment->name));
+      const auto known = entry.measured->gpu_at_least;
+      const auto least = known > Bytes{} ? fmt::format(", at least {}", format_bytes(known)) : std::string{};
+      warn("gpu_part_unknown", fmt::format("{}: the GPU part of its memory is unknown{}", deployment->name, least));
     }
   }
   return warnings;
@@ -65,6 +67,7 @@ bool same(const HostSnapshot& a, const HostSnapshot& b) {
   };
   return a.budget == b.budget && a.problem == b.problem && a.warnings == b.warnings &&
          a.gpu.host_class == b.gpu.host_class && a.gpu.held_by_all() == b.gpu.held_by_all() &&
+         a.gpu.held_at_least_by_all() == b.gpu.held_at_least_by_all() &&
          std::ranges::equal(a.deployments, b.deployments, same_entry);
 }
 
@@ -75,10 +78,18 @@ const memory::DeploymentMemory* HostSnapshot::find(DeploymentId id) const {
   return found == deployments.end() ? nullptr : &*found;
 }
 
-std::string orphan_sentence(const host::ProcessRow& orphan) {
-  return fmt::format(
-      "process {} ({}) holds {} of GPU memory for nobody: what started it has ended; `kill {}` gives it back",
-      orphan.pid, orphan.command, orphan.gpu ? format_bytes(*orphan.gpu) : "an unknown amount", orphan.pid);
+host::Warning orphan_warning(const host::ProcessRow& orphan) {
+  const auto who = fmt::format("process {} ({}) holds {} of GPU memory", orphan.pid, orphan.command,
+                               orphan.gpu ? format_bytes(*orphan.gpu) : "an unknown amount");
+  if (orphan.orphan == host::Orphanhood::certain) {
+    return {.code = "gpu_orphan",
+            .message = who + " for nobody: what it worked for has ended",
+            .hint = fmt::format("`kill {}` gives it back", orphan.pid)};
+  }
+  return {.code = "gpu_parent_ended",
+          .message = who + "; its parent has ended; it may still be in use",
+          .hint = {},
+          .severity = host::Warning::Severity::note};
 }
 
 Sampler::Sampler(ports::HostProbe& probe, ports::GpuProbe& gpu, ports::ContainerRuntime& runtime,
@@ -148,7 +159,10 @@ std::optional<memory::Measured> Sampler::measure(const ports::Instance& instance
 std::optional<memory::Measured> Sampler::measure(const ports::Instance& instance, const host::GpuReading& gpu,
                                                  const std::vector<std::int64_t>& pids) {
   auto measured = runtime_.measure(instance, pids);
-  if (measured) measured->gpu = gpu.held_by(pids);  // B7
+  if (measured) {
+    measured->gpu = gpu.held_by(pids);  // B7
+    measured->gpu_at_least = gpu.held_at_least_by(pids);
+  }
   return measured;
 }
 
@@ -169,7 +183,10 @@ void Sampler::find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_
   }
   if (others.empty()) return;
   snapshot.orphans = probe_.rows_of(others, snapshot.gpu);
-  std::erase_if(snapshot.orphans, [](const host::ProcessRow& row) { return !row.orphan; });
+  std::erase_if(snapshot.orphans, [](const host::ProcessRow& row) { return row.orphan == host::Orphanhood::none; });
+  std::ranges::sort(snapshot.orphans, {}, [](const host::ProcessRow& row) {
+    return std::pair{row.orphan != host::Orphanhood::certain, row.pid};
+  });
 }
 
 void Sampler::warn_of_the_host(HostSnapshot& snapshot) {

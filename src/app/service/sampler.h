@@ -33,14 +33,14 @@ struct HostSnapshot {
   std::optional<Bytes>
       gpu_estimate;  ///< of the whole host, by what /proc/meminfo leaves out; absent: nothing to compare
   std::vector<memory::DeploymentMemory> deployments;  ///< those that count (B2, B3)
-  std::vector<host::ProcessRow> orphans;              ///< of engines that nobody manages any more (D1)
+  std::vector<host::ProcessRow> orphans;              ///< on the GPU, certain or possible (D1); the certain ones first
   std::vector<host::Warning> warnings;
 
   [[nodiscard]] const memory::DeploymentMemory* find(DeploymentId id) const;
 };
 
-/// Who holds GPU memory for nobody, and how to get it back: for people.
-std::string orphan_sentence(const host::ProcessRow& orphan);
+/// Who holds GPU memory for nobody, and how to get it back; of one that may be in use all the same, that.
+host::Warning orphan_warning(const host::ProcessRow& orphan);
 
 /// Reads the host every interval and on every change of state (B8).
 class Sampler {

@@ -204,7 +204,10 @@ Fact gpu(const GpuReading& reading) {
   const std::string name = "GPU";
   auto value = fmt::format("{}: {}", name_of(reading.host_class), reading.evidence);
   if (!reading.driver_version.empty()) value += fmt::format(", driver {}", reading.driver_version);
-  if (reading.no_starts) return {code, name, std::move(value), State::warning, reading.no_starts->message};
+  if (const auto& refused = reading.no_starts) {
+    const auto advice = refused->hint.empty() ? refused->message : refused->message + "; " + refused->hint;
+    return {code, name, std::move(value), State::warning, advice};
+  }
   if (!reading.unavailable.empty()) return {code, name, std::move(value), State::unknown, reading.unavailable};
   if (!reading.warnings.empty()) return {code, name, std::move(value), State::warning, reading.warnings.front()};
   return {.code = code, .name = name, .value = std::move(value)};

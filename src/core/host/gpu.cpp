@@ -236,6 +236,26 @@ std::string list_problem(const std::vector<GpuList>& lists, std::optional<Error>
   return listed ? std::string{} : sentence_of("the list of processes", kFunctionNotFound);
 }
 
+/// What some processes hold: all of it, or what is known.
+struct Sum {
+  Bytes known;
+  bool complete = true;
+
+  [[nodiscard]] std::optional<Bytes> whole() const { return complete ? std::optional{known} : std::nullopt; }
+  [[nodiscard]] Bytes at_least() const { return complete ? Bytes{} : known; }
+};
+
+Sum add_up(const GpuReading& reading, const auto& is_meant) {
+  if (!reading.processes) return {.known = {}, .complete = false};
+  Sum sum;
+  for (const auto& process : *reading.processes) {
+    if (!is_meant(process.pid)) continue;
+    sum.known += process.used.value_or(Bytes{});
+    sum.complete = sum.complete && process.used;
+  }
+  return sum;
+}
+
 }  // namespace
 
 NvmlState nvml_state(std::uint32_t code) {
@@ -351,24 +371,19 @@ void classify(GpuDevice& device, Bytes mem_total) {
 }
 
 std::optional<Bytes> GpuReading::held_by(std::span<const std::int64_t> pids) const {
-  if (!processes) return std::nullopt;
-  Bytes sum;
-  for (const auto& process : *processes) {
-    if (std::ranges::find(pids, process.pid) == pids.end()) continue;
-    if (!process.used) return std::nullopt;
-    sum += *process.used;
-  }
-  return sum;
+  return add_up(*this, [&](std::int64_t pid) { return std::ranges::find(pids, pid) != pids.end(); }).whole();
 }
 
 std::optional<Bytes> GpuReading::held_by_all() const {
-  if (!processes) return std::nullopt;
-  Bytes sum;
-  for (const auto& process : *processes) {
-    if (!process.used) return std::nullopt;
-    sum += *process.used;
-  }
-  return sum;
+  return add_up(*this, [](std::int64_t) { return true; }).whole();
+}
+
+Bytes GpuReading::held_at_least_by(std::span<const std::int64_t> pids) const {
+  return add_up(*this, [&](std::int64_t pid) { return std::ranges::find(pids, pid) != pids.end(); }).at_least();
+}
+
+Bytes GpuReading::held_at_least_by_all() const {
+  return add_up(*this, [](std::int64_t) { return true; }).at_least();
 }
 
 const GpuProcess* GpuReading::find(std::int64_t pid) const {
@@ -464,6 +479,29 @@ GpuReading serve(const std::optional<GpuReading>& newest, const std::optional<Gp
   return reading;
 }
 
+std::optional<HostClass> parse_given_class(std::string_view text) {
+  for (const auto allowed : {HostClass::none, HostClass::integrated}) {
+    if (text == name_of(allowed)) return allowed;
+  }
+  return std::nullopt;
+}
+
+void settle_class(GpuReading& reading, std::optional<HostClass> given) {
+  if (reading.host_class != HostClass::unknown) return;
+  if (given) {
+    reading.host_class = *given;
+    reading.evidence = fmt::format("by the setting host_class; {}", reading.evidence);
+  } else if (!reading.no_starts) {
+    reading.no_starts = Error{
+        "host_class_unknown",
+        fmt::format("whether this host's GPU shares the host's memory cannot be told ({}), so neither can what fits",
+                    reading.evidence),
+        "give dgxmm access to the GPU (a container: driver capability `utility`), or set `host_class`: integrated where "
+        "CPU and GPU share one memory (DGX Spark, Jetson), none where engines do not use the GPU",
+        {}};
+  }
+}
+
 std::string pid_namespace_problem(std::string_view own_status, std::string_view own_namespace,
                                   std::string_view namespace_of_first) {
   // The kernel numbers the first namespace so (PROC_PID_INIT_INO, include/linux/proc_ns.h).
@@ -479,10 +517,16 @@ std::string pid_namespace_problem(std::string_view own_status, std::string_view 
          "container with --pid=host";
 }
 
-bool lost_its_parent(const ProcessStat& process, const std::optional<ProcessStat>& parent, std::string_view unit) {
-  if (unit.ends_with(".service")) return false;
+Orphanhood orphanhood_of(const ProcessStat& process, const std::optional<ProcessStat>& parent, std::string_view unit,
+                         bool engine_ended) {
+  if (engine_ended) return Orphanhood::certain;
+  if (unit.ends_with(".service")) return Orphanhood::none;
   // A child is born in its parent's session; only a leader has ever left it.
-  return process.session != process.pid && (!parent || parent->session != process.session);
+  const bool lost_its_parent = process.session != process.pid && (!parent || parent->session != process.session);
+  if (!lost_its_parent) return Orphanhood::none;
+  // "VLLM::EngineCore" and "VLLM::Worker_TP0" (vLLM's set_process_title); the kernel keeps 15 bytes.
+  const bool serves_another = process.comm.starts_with("VLLM::EngineCor") || process.comm.starts_with("VLLM::Worker");
+  return serves_another ? Orphanhood::certain : Orphanhood::possible;
 }
 
 }  // namespace dgxmm::host

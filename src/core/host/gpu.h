@@ -138,6 +138,9 @@ struct GpuReading {
   [[nodiscard]] std::optional<Bytes> held_by(std::span<const std::int64_t> pids) const;
   /// What all of them hold.
   [[nodiscard]] std::optional<Bytes> held_by_all() const;
+  /// What is known of it while the whole is not: at least so much they hold. 0 when the whole is known.
+  [[nodiscard]] Bytes held_at_least_by(std::span<const std::int64_t> pids) const;
+  [[nodiscard]] Bytes held_at_least_by_all() const;
   [[nodiscard]] const GpuProcess* find(std::int64_t pid) const;
 };
 
@@ -158,13 +161,25 @@ GpuReading serve(const std::optional<GpuReading>& newest, const std::optional<Gp
                  std::chrono::milliseconds good_age, std::optional<std::chrono::milliseconds> waiting,
                  const GpuPatience& patience);
 
+/// "none" and "integrated": what a person may say of a host whose class nobody else can tell. Nothing for other words.
+std::optional<HostClass> parse_given_class(std::string_view text);
+
+/// Of a class that is unknown: takes the one that was given, if any, else refuses starts: whatever is planned with the
+/// host's memory may be planned with the wrong one. What the driver says of itself is never overruled.
+void settle_class(GpuReading& reading, std::optional<HostClass> given);
+
 /// Why NVML's pids may not be ours: it answers in the caller's PID namespace. From /proc/self/status and what the links
 /// /proc/self/ns/pid and /proc/1/ns/pid say ("" when unreadable). Empty when all is well.
 std::string pid_namespace_problem(std::string_view own_status, std::string_view own_namespace,
                                   std::string_view namespace_of_first);
 
-/// Did the process that started it end, so that it was handed to another one? Of one that a service manager started and
-/// still watches (`unit`), nothing is said.
-bool lost_its_parent(const ProcessStat& process, const std::optional<ProcessStat>& parent, std::string_view unit);
+/// Does a process that holds GPU memory hold it for nobody (D1)? Of one that a service manager started and still
+/// watches
+/// (`unit`), nothing is said. `engine_ended`: it belongs to an engine of dgxmm's whose first process has ended.
+///
+/// Certain with that, and of a worker of vLLM's whose server is gone: neither can do anything any more. Of any other
+/// whose parent has ended it is possible only: so has that of everything that goes on after a logout.
+Orphanhood orphanhood_of(const ProcessStat& process, const std::optional<ProcessStat>& parent, std::string_view unit,
+                         bool engine_ended);
 
 }  // namespace dgxmm::host

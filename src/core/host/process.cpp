@@ -66,6 +66,20 @@ ProcessMemory parse_proc_status(std::string_view text) {
   return memory;
 }
 
+std::optional<ProcessIdentity> parse_first_process(std::string_view environment) {
+  const std::string beginning = std::string{kFirstProcessVariable} + "=";
+  while (!environment.empty()) {
+    auto value = take_until(environment, '\0');
+    if (!value.starts_with(beginning)) continue;
+    value.remove_prefix(beginning.size());
+    const auto pid = parse_count(take_until(value, ':'));
+    const auto start = parse_count(value);
+    if (!pid || !start) return std::nullopt;
+    return ProcessIdentity{.pid = *pid, .start_time_ticks = static_cast<std::uint64_t>(*start)};
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> parse_cmdline(std::string_view bytes) {
   bytes = bytes.substr(0, bytes.find_last_not_of('\0') + 1);
   std::vector<std::string> arguments;

@@ -126,6 +126,25 @@ ProcessMemory parse_proc_status(std::string_view text);
 /// NUL-separated; trailing NULs (a program that overwrote its title) are dropped.
 std::vector<std::string> parse_cmdline(std::string_view bytes);
 
+/// The variable in an engine's environment that names its first process, "PID:START TIME"; what that starts inherits
+/// it.
+inline constexpr const char* kFirstProcessVariable = "DGXMM_ENGINE";
+/// What identifies a process.
+struct ProcessIdentity {
+  std::int64_t pid = 0;
+  std::uint64_t start_time_ticks = 0;
+  friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
+};
+/// The first process of the engine that a process belongs to, by /proc/<pid>/environ; nothing when it is of none.
+std::optional<ProcessIdentity> parse_first_process(std::string_view environment);
+
+/// Does a process hold memory for nobody?
+enum class Orphanhood {
+  none,
+  possible,  ///< what started it has ended; it may be in use all the same
+  certain,   ///< what it worked for has ended
+};
+
 /// One row of the process view (B10). The command line is masked.
 struct ProcessRow {
   std::int64_t pid = 0;
@@ -134,7 +153,7 @@ struct ProcessRow {
   std::string container;
   Bytes held;  ///< RssAnon + RssShmem + HugetlbPages (+ NVML, when known)
   std::optional<Bytes> rss, gpu;
-  bool orphan = false;  ///< holds GPU memory, and the process that started it has ended (D1)
+  Orphanhood orphan = Orphanhood::none;  ///< of one that holds GPU memory (D1)
 };
 
 /// What the processes of one owner hold together, by their own figures.
@@ -146,12 +165,13 @@ struct ProcessGroup {
   Bytes anon;
   Bytes shmem;               ///< a shared page counts once for each that maps it
   std::optional<Bytes> gpu;  ///< absent: of one of them it is not known
+  Bytes gpu_at_least;        ///< of the others, then
   bool own = false;          ///< dgxmm itself is one of them
 };
 
 /// The process view: the largest, and what all together hold.
 struct ProcessList {
-  std::vector<ProcessRow> rows;      ///< orphans first, then the largest
+  std::vector<ProcessRow> rows;      ///< certain orphans first, then the largest
   std::vector<ProcessGroup> groups;  ///< every process that was not left out, shown or not
   /// Of each process that was left out: whose group it is in.
   std::vector<std::pair<std::int64_t, GroupOwner>> left_out;

@@ -14,7 +14,7 @@ Bytes measured_total(const DeploymentMemory& deployment) {
 
 Bytes Measured::host() const { return anon.value_or(Bytes{}) + kernel.value_or(Bytes{}) + shmem.value_or(Bytes{}); }
 
-Bytes Measured::total() const { return host() + gpu.value_or(Bytes{}); }
+Bytes Measured::total() const { return host() + gpu.value_or(gpu_at_least); }
 
 std::optional<Bytes> Measured::complete_total() const {
   if (!anon || !kernel || !shmem || !gpu) return std::nullopt;

@@ -16,6 +16,7 @@ struct Measured {
   std::optional<Bytes> kernel;
   std::optional<Bytes> shmem;
   std::optional<Bytes> gpu;
+  Bytes gpu_at_least;        ///< what is known of the GPU part while `gpu` is not: of some of its processes
   bool approximate = false;  ///< from the process tree instead of a cgroup
 
   /// Sum of the parts that are known.

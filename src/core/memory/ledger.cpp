@@ -37,7 +37,10 @@ Ledger make_ledger(const LedgerReadings& readings) {
     // Of a process tree the kernel's part cannot be told: it is small, and stays in the rest.
     sum.add(measured.approximate ? measured.kernel.value_or(Bytes{}) : measured.kernel);
     if (with_shmem) sum.add(measured.shmem);
-    if (readings.gpu_shares_memory) sum.add(measured.gpu);
+    if (readings.gpu_shares_memory) {
+      sum.add(measured.gpu);
+      if (!measured.gpu) sum.known += measured.gpu_at_least;
+    }
     line += sum.known;
     complete = complete && sum.complete;
   };

@@ -43,6 +43,10 @@ constexpr std::array kDefinitions{
     Definition{"nvml_library", Kind::text, "libnvidia-ml.so.1", 0, 0, false,
                "NVIDIA's management library, a name or a path; empty: not used, and GPU memory is unknown"},
     Definition{
+        "host_class", Kind::text, "auto", 0, 0, false,
+        "what GPU this host has when that cannot be told (else nothing is started then): integrated (CPU and GPU "
+        "share one memory), none (engines do not use the GPU), or auto"},
+    Definition{
         "runtime", Kind::text, "auto", 0, 0, false,
         "where engines run when a deployment does not say: process, docker, or auto (docker if an image is named)"},
     Definition{"llamacpp_image", Kind::text, "", 0, 0, false,
@@ -95,6 +99,7 @@ Member member_of(std::string_view name) {
       {"llama_server", &Settings::llama_server},
       {"vllm", &Settings::vllm},
       {"nvml_library", &Settings::nvml_library},
+      {"host_class", &Settings::host_class},
       {"runtime", &Settings::runtime},
       {"llamacpp_image", &Settings::llamacpp_image},
       {"vllm_image", &Settings::vllm_image},
@@ -240,6 +245,13 @@ Result<Settings> apply(std::span<const Assignment> assignments) {
     return fail("bad_setting",
                 fmt::format("{}: 'runtime' must be process, docker or auto, not '{}'", where, settings.runtime), {},
                 where);
+  }
+  constexpr std::array<std::string_view, 3> kHostClasses{"auto", "integrated", "none"};
+  if (std::ranges::find(kHostClasses, settings.host_class) == kHostClasses.end()) {
+    const auto where = where_of(settings, "host_class");
+    return fail("bad_setting",
+                fmt::format("{}: 'host_class' must be auto, integrated or none, not '{}'", where, settings.host_class),
+                {}, where);
   }
   const auto listen = parse_listen(settings.listen);
   const auto listen_where = where_of(settings, "listen");

@@ -30,6 +30,7 @@ struct Settings {
   std::string llama_server = "llama-server";
   std::string vllm = "vllm";
   std::string nvml_library = "libnvidia-ml.so.1";
+  std::string host_class = "auto";
   std::string runtime = "auto";
   std::string llamacpp_image;
   std::string vllm_image;

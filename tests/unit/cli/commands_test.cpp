@@ -544,6 +544,27 @@ TEST_F(Commands, DeployThatDoesNotFitShowsThePlansAndTheLineToRun) {
             "to carry one out: dgxmm apply 7/stop:3\n");
 }
 
+TEST_F(Commands, A7_WhoElseHoldsMemoryIsUnderThePlans) {
+  auto problem = refusal("does_not_fit");
+  problem.holders = {
+      {.pid = 4242, .user = "jo", .command = "VLLM::EngineCore", .held_bytes = gib(60), .orphan = true},
+      {.pid = 77, .user = "jo", .command = "python train.py", .held_bytes = gib(9), .parent_ended = true},
+      {.pid = 11, .user = "gdm", .command = "Xorg", .held_bytes = gib(1)}};
+  daemon_.on("POST /deployments", problem, 409);
+  width_ = 80;
+  const auto outcome = run_with_daemon({"deploy", "smol"});
+  const auto plans = outcome.out.find("to carry one out");
+  const auto orphan = outcome.out.find("VLLM::EngineCore");
+  ASSERT_NE(orphan, std::string::npos);
+  EXPECT_LT(plans, orphan);
+  EXPECT_THAT(outcome.out, HasSubstr("`kill 4242` gives"));
+  EXPECT_THAT(outcome.out, HasSubstr("its parent has ended; it may still be in use"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("kill 77")));
+  EXPECT_THAT(outcome.out, HasSubstr("Xorg"));
+  std::istringstream lines{outcome.out};
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(width_of(line), 80U) << line;
+}
+
 TEST_F(Commands, SleepSaysTheLevelAndWhatItGaveBack) {
   auto asleep = deployment(1, "chat", "sleeping");
   asleep.sleep_level = 2;
@@ -1224,7 +1245,7 @@ TEST_F(Commands, D1_OrphansOnTheGpuAndWhatNobodyHoldsAreExplained) {
   daemon_.on("GET /processes", processes);
   const auto outcome = run_with_daemon({"processes"});
   EXPECT_THAT(outcome.out, HasSubstr("4242  jo    60.0 GiB  1.0 GiB  59.0 GiB"));
-  EXPECT_THAT(outcome.out, HasSubstr("    holds GPU memory for nobody: what started it has ended\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("    holds GPU memory for nobody: what it worked for has ended"));
   EXPECT_THAT(outcome.out, HasSubstr("14.0 GiB more are used by the kernel and its drivers\n"));
   EXPECT_THAT(outcome.out, HasSubstr("warning: 14.0 GiB are used and belong to no process\n"));
 }

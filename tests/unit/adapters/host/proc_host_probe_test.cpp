@@ -60,9 +60,9 @@ class ProcHostProbeTest : public testing::Test {
   std::vector<ProcessRow> rows(std::size_t limit, const std::vector<std::int64_t>& exclude_pids) const {
     return probe().processes(limit, exclude_pids, gpu_).rows;
   }
-  void put_stat(int pid, int parent, int session) const {
-    put(fmt::format("proc/{}/stat", pid),
-        fmt::format("{} (x) S {} {} {} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n", pid, parent, session, session));
+  void put_stat(int pid, int parent, int session, std::string_view comm = "x") const {
+    put(fmt::format("proc/{}/stat", pid), fmt::format("{} ({}) S {} {} {} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0\n",
+                                                      pid, comm, parent, session, session));
   }
 
   std::filesystem::path root_;
@@ -173,7 +173,7 @@ TEST_F(ProcHostProbeTest, B10_GpuMemoryCountsAndUnknownStaysUnknown) {
 TEST_F(ProcHostProbeTest, D1_AnOrphanOnTheGpuComesFirst) {
   put_process(10, 900'000, std::string_view{"large\0", 6});
   put_process(4242, 100, std::string_view{"VLLM::EngineCore\0", 17});
-  put_stat(4242, 1, 4000);  // of the session that its dead server led
+  put_stat(4242, 1, 4000, "VLLM::EngineCor");  // of the session that its dead server led
   put_process(11, 100, std::string_view{"desktop\0", 8});
   put_stat(11, 1, 11);
   gpu_.processes = {{.pid = 11, .start_time_ticks = 777, .used = mib(300)},
@@ -181,10 +181,33 @@ TEST_F(ProcHostProbeTest, D1_AnOrphanOnTheGpuComesFirst) {
   const auto found = rows(10, {});
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0].pid, 4242);
-  EXPECT_TRUE(found[0].orphan);
+  EXPECT_EQ(found[0].orphan, Orphanhood::certain);
   EXPECT_EQ(found[0].held, mib(104277) + kib(100));
-  EXPECT_FALSE(found[1].orphan);
-  EXPECT_FALSE(found[2].orphan);
+  EXPECT_EQ(found[1].orphan, Orphanhood::none);
+  EXPECT_EQ(found[2].orphan, Orphanhood::none);
+}
+
+TEST_F(ProcHostProbeTest, D1_AJobInTheBackgroundIsNoCertainOrphanAndComesInItsPlace) {
+  put_process(10, 900'000, std::string_view{"large\0", 6});
+  put_process(4242, 100, std::string_view{"python3\0train.py\0", 17});
+  put_stat(4242, 1, 4000);
+  gpu_.processes = {{.pid = 4242, .start_time_ticks = 777, .used = mib(300)}};
+  const auto found = rows(10, {});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[1].pid, 4242);
+  EXPECT_EQ(found[1].orphan, Orphanhood::possible);
+}
+
+TEST_F(ProcHostProbeTest, D1_WhatAnEngineOfDgxmmLeftBehindIsACertainOrphan) {
+  put_process(4242, 100, std::string_view{"llama-rpc\0", 10});
+  put_stat(4242, 1, 4000);
+  put("proc/4242/environ", std::string{"HOME=/root\0DGXMM_ENGINE=4000:777\0", 35});
+  gpu_.processes = {{.pid = 4242, .start_time_ticks = 777, .used = mib(300)}};
+  EXPECT_EQ(rows(10, {})[0].orphan, Orphanhood::certain);
+  put_process(4000, 100, std::string_view{"llama-server\0", 13});
+  put_stat(4000, 1, 4000);
+  EXPECT_EQ(rows(10, {})[0].pid, 4242);
+  EXPECT_EQ(rows(10, {})[0].orphan, Orphanhood::possible) << "its engine lives";
 }
 
 TEST_F(ProcHostProbeTest, AZombieThatTheDriverStillCountsIsShown) {

@@ -220,6 +220,11 @@ TEST_F(NvmlTest, ALibraryThatIsNoneIsRefused) {
   const auto reading = start()->latest();
   EXPECT_EQ(reading.host_class, HostClass::unknown);
   EXPECT_THAT(reading.unavailable, HasSubstr("cannot be loaded"));
+  ASSERT_TRUE(reading.no_starts);
+  EXPECT_EQ(reading.no_starts->code, "host_class_unknown");
+  auto given = options();
+  given.given_class = HostClass::integrated;
+  EXPECT_FALSE(start(std::move(given))->latest().no_starts);
 }
 
 TEST_F(NvmlTest, WithoutADriverThereIsNoGpuMemoryAndNoWarning) {

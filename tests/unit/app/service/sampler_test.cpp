@@ -86,6 +86,23 @@ TEST(Sampler, B6_GpuPartOfADeploymentIsWhatItsProcessesHold) {
   EXPECT_EQ(daemon.budget().measured_by_managed, gib(6 + 3) + mib(8)) << "but not as managed";
 }
 
+TEST(Sampler, B7_OneProcessThatIsUnknownLeavesALowerBound) {
+  World world;
+  Daemon daemon{world};
+  const auto id = daemon.deploy_ready();
+  const auto own = world.runtime.pids(*daemon.service->table.find(id)->instance);
+  ASSERT_FALSE(own.empty());
+  const auto before = daemon.budget().measured_by_managed;
+  world.runtime.more_pids = {900};
+  world.gpu.reading.processes = {{.pid = own.front(), .start_time_ticks = 1, .used = gib(3)},
+                                 {.pid = 900, .start_time_ticks = 1, .used = std::nullopt}};
+  const auto measured = json_of(daemon.request("GET", "/api/v1/budget")).at("deployments").at(0).at("measured");
+  EXPECT_TRUE(measured.at("gpu_bytes").is_null());
+  EXPECT_EQ(measured.at("gpu_at_least_bytes").as_int64(), gib(3).count());
+  EXPECT_FALSE(measured.at("complete").as_bool());
+  EXPECT_EQ(daemon.budget().measured_by_managed, before + gib(3));
+}
+
 TEST(Sampler, B7_WhyTheGpuPartIsUnknownIsSaid) {
   World world;
   world.gpu.reading.host_class = host::HostClass::unknown;
@@ -165,17 +182,47 @@ TEST(Sampler, D1_AnOrphanOnTheGpuIsAWarningAndIsNamedWhereItStandsInTheWay) {
   World world;
   world.gpu.reading.processes = {{.pid = 4242, .start_time_ticks = 1, .used = gib(60)},
                                  {.pid = 11, .start_time_ticks = 1, .used = gib(1)}};
-  world.host.rows = {{.pid = 4242, .command = "VLLM::EngineCore", .held = gib(60), .gpu = gib(60), .orphan = true},
+  world.host.rows = {{.pid = 4242,
+                      .command = "VLLM::EngineCore",
+                      .held = gib(60),
+                      .gpu = gib(60),
+                      .orphan = host::Orphanhood::certain},
                      {.pid = 11, .command = "Xorg", .held = gib(1), .gpu = gib(1)}};
   world.host.held_by_others = gib(61);
   Daemon daemon{world};
   const auto warnings = daemon.service->sampler.refresh()->warnings;
   EXPECT_EQ(
-      std::ranges::count_if(warnings, [](const auto& w) { return w.message.find("`kill 4242`") != std::string::npos; }),
+      std::ranges::count_if(warnings, [](const auto& w) { return w.hint.find("`kill 4242`") != std::string::npos; }),
       1);
   const auto refused = daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf"})");
   EXPECT_EQ(refused.status, 409);
-  EXPECT_NE(member(refused, "hint").find("process 4242 (VLLM::EngineCore) holds 60.0 GiB"), std::string::npos);
+  const auto holders = json_of(refused).at("holders").as_array();  // A7
+  ASSERT_EQ(holders.size(), 3U);
+  EXPECT_EQ(holders.at(0).at("pid").as_int64(), 4242) << "orphans first";
+  EXPECT_TRUE(holders.at(0).at("orphan").as_bool());
+  EXPECT_EQ(holders.at(2).at("command").as_string(), "python train.py");
+}
+
+TEST(Sampler, D1_NobodyIsAdvisedToKillAJobThatMayBeInUse) {
+  World world;
+  world.gpu.reading.processes = {{.pid = 4242, .start_time_ticks = 1, .used = gib(60)}};
+  world.host.rows = {{.pid = 4242,
+                      .command = "python3 train.py",
+                      .held = gib(60),
+                      .gpu = gib(60),
+                      .orphan = host::Orphanhood::possible}};
+  world.host.held_by_others = gib(61);
+  Daemon daemon{world};
+  const auto snapshot = daemon.service->sampler.refresh();
+  const auto said = std::ranges::find(snapshot->warnings, "gpu_parent_ended", &host::Warning::code);
+  ASSERT_NE(said, snapshot->warnings.end());
+  EXPECT_EQ(said->severity, host::Warning::Severity::note);
+  EXPECT_NE(said->message.find("it may still be in use"), std::string::npos);
+  const auto refused = daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf"})");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_EQ(refused.body.find("kill"), std::string::npos);
+  EXPECT_TRUE(json_of(refused).at("holders").at(0).at("parent_ended").as_bool());
+  EXPECT_FALSE(json_of(refused).at("holders").at(0).at("orphan").as_bool());
 }
 
 TEST(Sampler, GpuMemoryIsEstimatedFromWhatMeminfoLeavesOutWhenNobodySaysWhoHoldsIt) {

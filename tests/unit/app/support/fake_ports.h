@@ -172,7 +172,12 @@ class FakeRuntime final : public ports::ContainerRuntime {
   ports::Task<Result<void>> stop(ports::Instance instance, std::chrono::milliseconds grace) override;
   std::optional<memory::Measured> measure(const ports::Instance& instance,
                                           const std::vector<std::int64_t>& pids) override;
-  std::vector<std::int64_t> pids(const ports::Instance& instance) override { return {instance.pid}; }
+  std::vector<std::int64_t> pids(const ports::Instance& instance) override {
+    std::vector<std::int64_t> all{instance.pid};
+    all.insert(all.end(), more_pids.begin(), more_pids.end());
+    return all;
+  }
+  std::vector<std::int64_t> more_pids;  ///< of every instance
   void forget(const ports::Instance& instance) override { forgotten.insert(instance.pid); }
 
   std::set<std::int64_t> forgotten;

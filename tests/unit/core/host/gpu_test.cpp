@@ -179,6 +179,23 @@ TEST(MergeLists, B7_AnUnknownPartMakesTheSumUnknownButAnotherListMayKnowIt) {
   EXPECT_THAT(merge_lists(refusal), ElementsAre(Pair(700, gib(2))));
 }
 
+TEST(GpuReadings, B7_OneUnknownProcessLeavesWhatTheOthersHoldKnown) {
+  GpuReading reading;
+  reading.processes = {{.pid = 1, .start_time_ticks = 1, .used = gib(47)},
+                       {.pid = 2, .start_time_ticks = 1, .used = std::nullopt},
+                       {.pid = 3, .start_time_ticks = 1, .used = gib(1)}};
+  EXPECT_EQ(reading.held_by_all(), std::nullopt);
+  EXPECT_EQ(reading.held_at_least_by_all(), gib(48));
+  const std::vector<std::int64_t> some{1, 2};
+  EXPECT_EQ(reading.held_by(some), std::nullopt);
+  EXPECT_EQ(reading.held_at_least_by(some), gib(47));
+  const std::vector<std::int64_t> known{1, 3};
+  EXPECT_EQ(reading.held_by(known), gib(48));
+  EXPECT_EQ(reading.held_at_least_by(known), Bytes{}) << "the whole is known";
+  reading.processes.reset();
+  EXPECT_EQ(reading.held_at_least_by_all(), Bytes{});
+}
+
 TEST(Living, AProcessThatEndedOrTookOverThePidIsNoOwner) {
   const GpuUse use{{10, gib(1)}, {20, gib(2)}, {30, gib(3)}};
   const auto found = living(use, kPidMax, 1000, [](std::int64_t pid) -> std::optional<std::uint64_t> {
@@ -398,6 +415,53 @@ TEST(ServedReadings, BeforeTheFirstAnswerNothingIsKnown) {
   EXPECT_FALSE(reading.no_starts);
 }
 
+TEST(SettledClass, A3_AHostOfUnknownClassStartsNothing) {
+  NvmlAnswers answers;
+  answers.driver_loaded = true;
+  answers.load_error = "no library";
+  auto unusable = interpret(answers, {});
+  auto silent = serve({}, {}, 0s, 6s, {});
+  auto vague = gb10();
+  vague.name = "NVIDIA N1X";
+  vague.pci_device_id = 0x12345678;
+  vague.compute_major = 13;
+  vague.addressing_mode = 0;
+  auto one_sign = reading_of(answers_of(vague));
+  for (auto* reading : {&unusable, &silent, &one_sign}) {
+    ASSERT_EQ(reading->host_class, HostClass::unknown);
+    settle_class(*reading, std::nullopt);
+    ASSERT_TRUE(reading->no_starts) << reading->evidence;
+    EXPECT_EQ(reading->no_starts->code, "host_class_unknown");
+    EXPECT_THAT(reading->no_starts->message, HasSubstr(reading->evidence));
+    EXPECT_THAT(reading->no_starts->hint, HasSubstr("`host_class`"));
+  }
+}
+
+TEST(SettledClass, WhatAPersonSaysHoldsWhereNobodyElseCanTellAndNowhereElse) {
+  NvmlAnswers answers;
+  answers.driver_loaded = true;
+  answers.load_error = "no library";
+  auto given = interpret(answers, {});
+  settle_class(given, parse_given_class("integrated"));
+  EXPECT_EQ(given.host_class, HostClass::integrated);
+  EXPECT_FALSE(given.no_starts);
+  EXPECT_THAT(given.evidence, HasSubstr("by the setting host_class"));
+  EXPECT_EQ(given.held_by_all(), std::nullopt) << "who holds what is as unknown as before";
+
+  auto discrete = reading_of(answers_of(card("NVIDIA H100", gib(80))));
+  settle_class(discrete, HostClass::none);
+  EXPECT_EQ(discrete.host_class, HostClass::discrete);
+  EXPECT_EQ(discrete.no_starts->code, "host_not_supported");
+
+  answers.load_error.clear();
+  answers.failed_call = "nvmlInit";
+  answers.failed_code = 15;
+  auto failed = interpret(answers, {});
+  settle_class(failed, HostClass::integrated);
+  EXPECT_EQ(failed.no_starts->code, "gpu_failed") << "a class mends no GPU";
+  EXPECT_EQ(parse_given_class("auto"), std::nullopt);
+}
+
 TEST(ServedReadings, AFailedDeviceIsUnknownAtOnce) {
   const auto good = reading_of(answers_of(gb10()));
   auto answers = answers_of(gb10());
@@ -426,15 +490,35 @@ TEST(PidNamespace, AttributionIsUnavailableInAnotherOne) {
   EXPECT_EQ(reading.host_class, HostClass::integrated);
 }
 
-TEST(LostItsParent, D1_AnEngineCoreThatOutlivedItsServer) {
-  const ProcessStat core{.pid = 4242, .parent_pid = 1, .session = 4000};
+TEST(Orphanhood, D1_AnEngineCoreThatOutlivedItsServer) {
+  const ProcessStat core{.pid = 4242, .parent_pid = 1, .session = 4000, .comm = "VLLM::EngineCor"};
+  const ProcessStat worker{.pid = 4243, .parent_pid = 1, .session = 4000, .comm = "VLLM::Worker_TP"};
   const ProcessStat init{.pid = 1, .parent_pid = 0, .session = 1};
-  EXPECT_TRUE(lost_its_parent(core, init, ""));
-  EXPECT_TRUE(lost_its_parent(core, std::nullopt, "session-3.scope"));
-  EXPECT_FALSE(lost_its_parent(core, ProcessStat{.pid = 4000, .session = 4000}, "")) << "its server lives";
-  const ProcessStat service{.pid = 900, .parent_pid = 1, .session = 900};
-  EXPECT_FALSE(lost_its_parent(service, init, "ollama.service"));
-  EXPECT_FALSE(lost_its_parent(core, init, "nvidia-mps.service")) << "its service manager watches it";
+  EXPECT_EQ(orphanhood_of(core, init, "", false), Orphanhood::certain);
+  EXPECT_EQ(orphanhood_of(worker, init, "", false), Orphanhood::certain);
+  EXPECT_EQ(orphanhood_of(core, std::nullopt, "session-3.scope", false), Orphanhood::certain);
+  EXPECT_EQ(orphanhood_of(core, ProcessStat{.pid = 4000, .session = 4000}, "", false), Orphanhood::none)
+      << "its server lives";
+  EXPECT_EQ(orphanhood_of(core, init, "nvidia-mps.service", false), Orphanhood::none)
+      << "its service manager watches it";
+}
+
+TEST(Orphanhood, D1_AJobInTheBackgroundAfterALogoutMayBeInUse) {
+  const ProcessStat job{.pid = 4242, .parent_pid = 1, .session = 4000, .comm = "python3"};
+  const ProcessStat init{.pid = 1, .parent_pid = 0, .session = 1};
+  EXPECT_EQ(orphanhood_of(job, init, "session-3.scope", false), Orphanhood::possible);
+  EXPECT_EQ(orphanhood_of(job, init, "", true), Orphanhood::certain) << "of an engine whose first process has ended";
+  const ProcessStat service{.pid = 900, .parent_pid = 1, .session = 900, .comm = "ollama"};
+  EXPECT_EQ(orphanhood_of(service, init, "ollama.service", false), Orphanhood::none);
+}
+
+TEST(FirstProcess, IsReadFromAnEnvironment) {
+  using namespace std::string_view_literals;
+  EXPECT_EQ(parse_first_process("A=1\0DGXMM_ENGINE=42:777\0B=2\0"sv),
+            (ProcessIdentity{.pid = 42, .start_time_ticks = 777}));
+  EXPECT_EQ(parse_first_process("A=1\0XDGXMM_ENGINE=42:777\0"sv), std::nullopt);
+  EXPECT_EQ(parse_first_process("DGXMM_ENGINE=42\0"sv), std::nullopt);
+  EXPECT_EQ(parse_first_process(""), std::nullopt);
 }
 
 }  // namespace

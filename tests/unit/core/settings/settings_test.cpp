@@ -51,6 +51,7 @@ TEST(Settings, EveryDefinedNameCanBeSetAndNamesItsSource) {
     const auto value = definition.kind == Kind::number || definition.kind == Kind::integer ? std::string{"1"}
                        : definition.name == "listen"                                       ? std::string{"127.0.0.1:1"}
                        : definition.name == "log_level"                                    ? std::string{"debug"}
+                       : definition.name == "host_class"                                   ? std::string{"none"}
                        : definition.name == "runtime"                                      ? std::string{"docker"}
                                                                                            : std::string{"text"};
     const auto settings = apply_one(std::string{definition.name}, value);
