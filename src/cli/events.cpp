@@ -16,6 +16,8 @@ namespace {
 
 // Sent beside the events: whenever the budget changed, and first when what is stored has been sent.
 constexpr std::string_view kBudgetEvent = "budget";
+// Sent beside them as well, whenever who waits for what has changed: `dgxmm queue` shows it.
+constexpr std::string_view kQueueEvent = "queue";
 
 void print_event(Context& context, const dto::Event& event) {
   if (context.json) {
@@ -49,6 +51,7 @@ struct Listening {
         caught_up = true;
         continue;
       }
+      if (message.event == kQueueEvent) continue;
       const auto event = from_json<dto::Event>(message.data);
       if (!event) {
         error = event.error();

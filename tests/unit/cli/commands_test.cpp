@@ -1101,6 +1101,14 @@ TEST_F(Commands, EventsEndWhenEverythingStoredWasShown) {
   EXPECT_EQ(daemon_.requests()[2].query.at("after"), "3");
 }
 
+TEST_F(Commands, EventsLeaveOutWhoWaits) {
+  const std::string queue = "event: queue\ndata: {\"decisions\": [], \"starts\": []}\n\n";
+  daemon_.stream("GET /events", {queue + sse(8) + queue + sse(9)});
+  const auto outcome = run_with_daemon({"events", "-f"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("event 9"));
+}
+
 TEST_F(Commands, AsManyEventsAsWereAskedFor) {
   daemon_.stream("GET /events", {kBudgetMessage});
   for (const auto& option : {std::vector<std::string>{"--tail", "3"}, {"--all"}, {"--follow", "--tail", "4"}}) {
