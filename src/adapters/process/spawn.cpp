@@ -16,10 +16,18 @@ namespace {
 constexpr std::array<std::string_view, 6> kOwnVariables{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
                                                         "LISTEN_FDS",    "LISTEN_PID",   "LISTEN_FDNAMES"};
 
+// What an engine would take as flags: nobody has planned for them, and with a key it answers nobody, dgxmm included.
+constexpr std::array<std::string_view, 3> kEngineFlags{"LLAMA_API_KEY", "VLLM_API_KEY", "VLLM_SERVER_DEV_MODE"};
+constexpr std::string_view kEngineFlagPrefix = "LLAMA_ARG_";
+
 std::string_view name_of(std::string_view variable) { return variable.substr(0, variable.find('=')); }
 
 bool is_own(std::string_view name) {
   return name.starts_with("DGXMM_") || std::ranges::find(kOwnVariables, name) != kOwnVariables.end();
+}
+
+bool is_engine_flag(std::string_view name) {
+  return name.starts_with(kEngineFlagPrefix) || std::ranges::find(kEngineFlags, name) != kEngineFlags.end();
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -47,7 +55,8 @@ std::vector<std::string> child_environment(const Environment& added) {
 std::vector<std::string> child_environment(std::vector<std::string> own, const Environment& added) {
   std::erase_if(own, [&added](const std::string& variable) {
     const auto name = name_of(variable);
-    return is_own(name) || std::ranges::find(added, name, &Environment::value_type::first) != added.end();
+    return is_own(name) || is_engine_flag(name) ||
+           std::ranges::find(added, name, &Environment::value_type::first) != added.end();
   });
   for (const auto& [name, value] : added) own.push_back(name + "=" + value);
   return own;

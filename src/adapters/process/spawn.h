@@ -18,7 +18,8 @@ struct Pipe {
 Pipe make_pipe();
 
 /// "NAME=value" of this process, without what is meant for it alone (its own settings and secrets, systemd's sockets
-/// and watchdog), and with `added` in place of what was there.
+/// and watchdog) and what an engine would take as flags (LLAMA_ARG_*, API keys), and with `added` in place of what was
+/// there.
 std::vector<std::string> child_environment(const Environment& added);
 
 /// The same from a given environment, to be tested.

@@ -77,7 +77,7 @@ bool is_ending(const Deployment& deployment) {
 Failure wants_key() {
   return {"engine_wants_key",
           "it is alive, but wants an API key that dgxmm does not have",
-          "take the key out of its environment or image (VLLM_API_KEY): it listens on this host alone",
+          "take the key out of its image (VLLM_API_KEY, LLAMA_API_KEY): it listens on this host alone",
           {}};
 }
 
@@ -430,9 +430,9 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
       co_await world_.loop.sleep_for(kLoadingPoll);
       continue;
     }
-    const bool serving =
+    const bool has_served =
         deployment->state == deployment::State::ready || deployment->state == deployment::State::sleeping;
-    if (!serving) {
+    if (!has_served) {
       if (const auto progress = reader->progress();
           progress != deployment->progress && deployment->state == deployment::State::loading) {
         deployment->progress = progress;

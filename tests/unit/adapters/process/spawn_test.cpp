@@ -24,5 +24,12 @@ TEST(SpawnEnvironment, WhatIsMeantForTheDaemonStaysWithIt) {
               ElementsAre("LANG=C"));
 }
 
+TEST(SpawnEnvironment, D10_NoEngineInheritsAKeyOrFlags) {
+  EXPECT_THAT(child_environment({"LLAMA_API_KEY=x", "VLLM_API_KEY=x", "LLAMA_ARG_CTX_SIZE=9", "VLLM_SERVER_DEV_MODE=1",
+                                 "LLAMA_CACHE=/c", "VLLM_LOGGING_LEVEL=INFO"},
+                                {{"VLLM_SERVER_DEV_MODE", "1"}}),
+              ElementsAre("LLAMA_CACHE=/c", "VLLM_LOGGING_LEVEL=INFO", "VLLM_SERVER_DEV_MODE=1"));
+}
+
 }  // namespace
 }  // namespace dgxmm::process
