@@ -14,6 +14,7 @@
 #include "adapters/process/launch.h"
 #include "adapters/process/log_file.h"
 #include "adapters/process/process_runtime.h"
+#include "adapters/process/process_table.h"
 #include "adapters/settings/settings_file.h"
 #include "adapters/store/dying_store.h"
 #include "adapters/store/sqlite_store.h"
@@ -166,7 +167,9 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
                                       .clock = clock,
                                       .gpu_present = probe.has_nvidia_driver()}},
                            settings,
-                           {.state_dir = settings.state_dir, .instance_prefix = options.owned_prefix}};
+                           {.state_dir = settings.state_dir,
+                            .boot_id = process::boot_id(),
+                            .instance_prefix = options.owned_prefix}};
   const auto handler = api::make_api(service, build);
   net::HttpServer server{loop, *handler};
 

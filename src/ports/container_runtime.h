@@ -109,6 +109,9 @@ class ContainerRuntime {
   virtual std::optional<memory::Measured> measure(const Instance& instance, const std::vector<std::int64_t>& pids) = 0;
   /// Removes what an ended instance leaves behind (its empty cgroup, its container).
   virtual void forget(const Instance& instance) = 0;
+  /// Removes what is left of ended instances that nobody has asked about. To be called once everything that is still
+  /// known was asked about: what is left behind is the proof of how an engine ended.
+  virtual void remove_leftovers() = 0;
 };
 
 }  // namespace dgxmm::ports

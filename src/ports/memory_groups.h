@@ -15,6 +15,8 @@ class MemoryGroups {
   [[nodiscard]] virtual std::optional<host::CgroupMemory> read(const host::CgroupPath& group) const = 0;
   /// Every process of the group and of the groups in it.
   [[nodiscard]] virtual std::vector<std::int64_t> members(const host::CgroupPath& group) const = 0;
+  /// Sends SIGKILL to each of these, and to nobody else.
+  virtual void kill(const host::CgroupPath& group) const = 0;
 };
 
 }  // namespace dgxmm::ports

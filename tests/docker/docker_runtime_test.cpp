@@ -540,6 +540,26 @@ TEST_F(DockerRuntimeTest, AnEngineThatDoesNotReactIsReportedAndItsContainersAreU
   EXPECT_FALSE(daemon_->problem());
 }
 
+TEST_F(DockerRuntimeTest, WhatIsStoppedWhileDockerHangsIsKilledWithoutIt) {
+  for (const bool noticed : {false, true}) {
+    SCOPED_TRACE(noticed);
+    const auto wanted = eating("16");
+    const auto instance = start(wanted);
+    ASSERT_TRUE(log_has(wanted, "ready"));
+    dockerd_->freeze(true);
+    if (noticed) {
+      EXPECT_TRUE(e2e::eventually([&] { return daemon_->presence(instance) == ports::Presence::unreachable; }, 30s));
+    }
+    EXPECT_TRUE(daemon_->stop(instance, 1s));
+    const auto left = daemon_->measure(instance);
+    EXPECT_LT(left ? left->anon.value_or(Bytes{}) : Bytes{}, mib(1)) << "it holds memory still";
+    dockerd_->freeze(false);
+    EXPECT_TRUE(e2e::eventually([&] { return daemon_->presence(instance) == ports::Presence::gone; }, 30s));
+    daemon_->forget(instance);
+    EXPECT_TRUE(e2e::eventually([&] { return status_of(instance.container_id) == 404; }, 30s));
+  }
+}
+
 TEST_F(DockerRuntimeTest, WithoutAnEngineNothingIsKnownUntilThereIsOne) {
   dockerd_->kill();
   restart_daemon();

@@ -26,6 +26,8 @@ constexpr std::string_view kRuntimeName = "docker";
 constexpr auto kFirstRetry = 200ms;
 constexpr auto kPoll = 100ms;
 constexpr auto kKillAgain = 5s;
+/// So much later than Docker should have, its processes are killed without it: it hangs when memory runs out.
+constexpr auto kDockerPatience = 1s;
 /// How long a start waits for an engine that does not answer at the moment.
 constexpr auto kStartPatience = 3s;
 constexpr auto kRemovePatience = 5s;
@@ -62,6 +64,19 @@ class Membership {
  private:
   std::set<std::string>& set_;
   std::string id_;
+};
+
+/// A task that ends with its owner.
+class KillDirectly {
+ public:
+  KillDirectly(net::AsioEventLoop& loop, Task<> task)
+      : task_(loop.spawn_cancellable("kill a container's processes", std::move(task))) {}
+  KillDirectly(const KillDirectly&) = delete;
+  KillDirectly& operator=(const KillDirectly&) = delete;
+  ~KillDirectly() { task_.cancel(); }
+
+ private:
+  net::TaskHandle task_;
 };
 
 }  // namespace
@@ -153,14 +168,19 @@ Task<Result<void>> DockerRuntime::resynchronise() {
   if (was_down)
     log::info("Docker {} at {}: {} of our containers", info_->server_version, options_.socket, rows->size());
 
+  if (leftovers_may_go_) remove_leftovers();
+  changed();
+  co_return Result<void>{};
+}
+
+void DockerRuntime::remove_leftovers() {
+  leftovers_may_go_ = true;
   const auto now = std::chrono::system_clock::now();
   for (const auto& [id, container] : owned_) {
     const auto& since = container.finished_at;
     const bool leftover = container.ended() && !awaited_.contains(id) && since && now - *since > kLeftoverAge;
     if (leftover) loop_.spawn("remove an old container", remove_later(id, false));
   }
-  changed();
-  co_return Result<void>{};
 }
 
 Task<> DockerRuntime::serve_connection() {
@@ -638,10 +658,21 @@ ports::ExitStatus DockerRuntime::exit_of(const Container& container) {
           .evidence = ending.evidence};
 }
 
+Task<> DockerRuntime::kill_after(Instance instance, milliseconds patience) {
+  co_await loop_.sleep_for(patience);
+  while (!loop_.stopping()) {
+    const auto group = group_of(instance);
+    if (!group || groups_.members(*group).empty()) co_return;
+    groups_.kill(*group);
+    co_await loop_.sleep_for(kKillAgain);
+  }
+}
+
 Task<Result<void>> DockerRuntime::stop(Instance instance, milliseconds grace) {
   const auto& id = instance.container_id;
   if (presence(instance) == ports::Presence::gone) co_return Result<void>{};
   const auto give_up_at = steady_clock::now() + grace + options_.kill_limit;
+  const KillDirectly killing{loop_, kill_after(instance, grace + (link_ == Link::up ? kDockerPatience : 0ms))};
   const auto asked =
       co_await client_.stop(id, std::chrono::ceil<std::chrono::seconds>(grace), grace + options_.call_deadline);
   if (!asked) log::warning("container {}: {}", id.substr(0, 12), asked.error().message);
@@ -655,6 +686,8 @@ Task<Result<void>> DockerRuntime::stop(Instance instance, milliseconds grace) {
     }
     if (found) take_in(*found);
     if (found && !may_hold_memory(*found)) co_return Result<void>{};
+    // Docker does not say so, and need not: nothing of it is left.
+    if (!found && group_of(instance) && pids(instance).empty()) co_return Result<void>{};
     if (steady_clock::now() >= give_up_at) {
       if (!found) co_return fail(found.error());
       co_return fail(host::still_running(threads_of(*found), fmt::format("container {}", id.substr(0, 12))));

@@ -71,6 +71,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
                                           const std::vector<std::int64_t>& pids) override;
   std::vector<std::int64_t> pids(const ports::Instance& instance) override;
   void forget(const ports::Instance& instance) override;
+  void remove_leftovers() override;
 
   /// Why the Engine cannot be reached; nothing when it can, or nobody has asked it yet.
   [[nodiscard]] const std::optional<Error>& problem() const { return problem_; }
@@ -120,6 +121,8 @@ class DockerRuntime final : public ports::ContainerRuntime {
   [[nodiscard]] std::vector<host::ProcessStat> threads_of(const container::Container& container) const;
   /// As it was when it started, or as it is found by now.
   [[nodiscard]] std::optional<host::CgroupPath> group_of(const ports::Instance& instance) const;
+  /// Kills its processes without asking Docker, after `patience`, and again until none is left.
+  ports::Task<> kill_after(ports::Instance instance, std::chrono::milliseconds patience);
   ports::ExitStatus exit_of(const container::Container& container);
 
   // --- logs
@@ -146,6 +149,7 @@ class DockerRuntime final : public ports::ContainerRuntime {
   std::set<std::string> dirty_;     // ids to be looked at again
   std::set<std::string> starting_;  // ids that have been made and are being started
   std::set<std::string> removing_;
+  bool leftovers_may_go_ = false;
   std::set<std::string> awaited_;  // ids whose end somebody waits for
   std::unique_ptr<ports::Wakeup> changed_;
   std::unique_ptr<ports::Wakeup> attention_;  // of the task that keeps the connection

@@ -1,10 +1,12 @@
 #include "adapters/process/cgroup.h"
 
+#include "adapters/process/process_table.h"
 #include "base/files.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fcntl.h>
 #include <random>
 #include <sstream>
@@ -150,6 +152,10 @@ std::optional<host::CgroupMemory> MemoryCgroups::read(const Group& group) const 
   if (group.version == 2) return host::parse_cgroup_v2(*stat, text("memory.events"), text("memory.current"));
   return host::parse_cgroup_v1(*stat, text("memory.kmem.usage_in_bytes"), text("memory.oom_control"),
                                text("memory.usage_in_bytes"));
+}
+
+void MemoryCgroups::kill(const Group& group) const {
+  signal_all([&] { return members(group); }, SIGKILL);
 }
 
 std::vector<std::int64_t> MemoryCgroups::members(const Group& group) const {

@@ -40,6 +40,7 @@ class MemoryCgroups final : public ports::MemoryGroups {
   [[nodiscard]] std::filesystem::path procs_file(const Group& group) const;
   [[nodiscard]] std::optional<host::CgroupMemory> read(const Group& group) const override;
   [[nodiscard]] std::vector<std::int64_t> members(const Group& group) const override;
+  void kill(const Group& group) const override;
   /// Every group that was made here, for a name that begins with `prefix`, and still exists.
   [[nodiscard]] std::vector<Group> groups(std::string_view prefix) const;
   /// What `create` was given for this group.

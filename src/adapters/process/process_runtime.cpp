@@ -179,8 +179,7 @@ ports::Task<bool> ProcessRuntime::ends_before(FileDescriptor pidfd, steady_clock
 ports::Task<Result<ports::Instance>> ProcessRuntime::start(ports::InstanceSpec spec) {
   if (spec.arguments.empty()) co_return fail("start_failed", "the engine's command line is empty");
   if (spec.before_start) spec.before_start();
-  // Not earlier: until the daemon has asked what became of its engines, an empty group may hold the proof of a kill.
-  if (!std::exchange(leftovers_removed_, true)) cgroups_.remove_leftovers(options_.owned_prefix);
+  remove_leftovers();
   auto group = cgroups_.create(spec.name);
   auto started = co_await launch(spec, group);
   if (started || !group) co_return started;
@@ -461,13 +460,7 @@ ports::Task<Result<void>> ProcessRuntime::stop(ports::Instance instance, millise
 }
 
 void ProcessRuntime::signal_members(const ports::Instance& instance, int signal) {
-  // Handles first, then the list again: a number that is still a member's now is behind its handle.
-  std::vector<std::pair<std::int64_t, FileDescriptor>> handles;
-  for (const auto pid : pids(instance)) handles.emplace_back(pid, open_pidfd(pid));
-  const auto members = pids(instance);
-  for (const auto& [pid, handle] : handles) {
-    if (handle && std::ranges::find(members, pid) != members.end()) send_signal(handle, signal);
-  }
+  signal_all([&] { return pids(instance); }, signal);
 }
 
 std::vector<std::int64_t> ProcessRuntime::pids(const ports::Instance& instance) {
@@ -508,6 +501,11 @@ std::optional<memory::Measured> ProcessRuntime::measure(const ports::Instance& i
 void ProcessRuntime::forget(const ports::Instance& instance) {
   if (const auto pidfd = open_verified(instance); pidfd && has_ended(pidfd)) collect(instance, pidfd);
   if (!instance.cgroup.empty()) cgroups_.remove(group_of(instance));
+}
+
+void ProcessRuntime::remove_leftovers() {
+  // Once: a group that is empty later may be one that its engine is about to enter.
+  if (!std::exchange(leftovers_removed_, true)) cgroups_.remove_leftovers(options_.owned_prefix);
 }
 
 }  // namespace dgxmm::process

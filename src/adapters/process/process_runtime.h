@@ -63,6 +63,7 @@ class ProcessRuntime final : public ports::ContainerRuntime {
                                           const std::vector<std::int64_t>& pids) override;
   std::vector<std::int64_t> pids(const ports::Instance& instance) override;
   void forget(const ports::Instance& instance) override;
+  void remove_leftovers() override;
 
   /// For the moment the loop stops: whatever waits for an engine returns at once, from now on. The engines go on.
   void end_waits();

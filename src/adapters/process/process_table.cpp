@@ -227,4 +227,14 @@ bool send_signal(const FileDescriptor& pidfd, int signal) {
   return ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
 
+void signal_all(const std::function<std::vector<std::int64_t>()>& members, int signal) {
+  // Handles first, then the list again: a number that is still a member's now is behind its handle.
+  std::vector<std::pair<std::int64_t, FileDescriptor>> handles;
+  for (const auto pid : members()) handles.emplace_back(pid, open_pidfd(pid));
+  const auto still = members();
+  for (const auto& [pid, handle] : handles) {
+    if (handle && std::ranges::find(still, pid) != still.end()) send_signal(handle, signal);
+  }
+}
+
 }  // namespace dgxmm::process

@@ -4,6 +4,7 @@
 #include "ports/container_runtime.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -77,5 +78,7 @@ FileDescriptor open_pidfd(std::int64_t pid);
 /// Has the process of this handle ended, with all its threads?
 bool has_ended(const FileDescriptor& pidfd);
 bool send_signal(const FileDescriptor& pidfd, int signal);
+/// To each process that `members` names, and to nobody who has got its number since.
+void signal_all(const std::function<std::vector<std::int64_t>()>& members, int signal);
 
 }  // namespace dgxmm::process

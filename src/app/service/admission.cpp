@@ -284,6 +284,7 @@ Result<void> Admission::readmit_prepared(DeploymentId id, const Prepared& prepar
     deployment.port = *port;
     deployment.instance.reset();
     deployment.failure.reset();
+    deployment.ended_with_host = false;
     deployment.ready_at.reset();
     deployment.idle.reset();
     deployment.engine_device_bytes.reset();

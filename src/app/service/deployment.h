@@ -51,6 +51,7 @@ struct Deployment {
   std::optional<int> sleep_level;                 ///< of one that sleeps, or did before it began to wake up
   std::optional<Bytes> asleep;                    ///< what it held when it last slept (P10)
   std::optional<Bytes> sleep_freed;               ///< what its last falling asleep gave back
+  bool ended_with_host = false;  ///< served when the host went down, and has not been started again since (D20)
   std::optional<Failure> failure;
   std::optional<engine::Idle> idle;
   // --- known only while the daemon runs:

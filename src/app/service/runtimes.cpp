@@ -67,4 +67,9 @@ std::vector<std::int64_t> Runtimes::pids(const Instance& instance) { return of(i
 
 void Runtimes::forget(const Instance& instance) { of(instance).forget(instance); }
 
+void Runtimes::remove_leftovers() {
+  processes_.remove_leftovers();
+  containers_.remove_leftovers();
+}
+
 }  // namespace dgxmm::service

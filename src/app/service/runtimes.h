@@ -33,6 +33,7 @@ class Runtimes final : public ports::ContainerRuntime {
                                           const std::vector<std::int64_t>& pids) override;
   std::vector<std::int64_t> pids(const ports::Instance& instance) override;
   void forget(const ports::Instance& instance) override;
+  void remove_leftovers() override;
 
  private:
   [[nodiscard]] ports::ContainerRuntime& of(const ports::Instance& instance) const {

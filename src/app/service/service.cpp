@@ -24,6 +24,7 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
               std::chrono::milliseconds{static_cast<std::int64_t>(settings.stop_grace_s * 1000)}),
       ledger(sampler, table, runtime, host, ports.memory_groups, ports.container_names, orphans, loop),
       operations(ports.store, admission, supervisor, table, events, sampler, clock, loop),
+      restoring(admission, supervisor, table, events, settings, loop),
       last_sample_(clock.steady()) {
   const auto announce = [this] { events.changed().notify_all(); };
   admission.turns().on_change(announce);
@@ -36,6 +37,7 @@ Result<void> Service::begin() {
   supervisor.reconcile();
   sampler.refresh();
   operations.resume();
+  restoring.begin();
   catalog.begin();
   loop.spawn("read the host", sample_forever());
   loop.spawn("examine the host", examine_forever());

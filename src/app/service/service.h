@@ -4,6 +4,7 @@
 #include "app/service/ledger.h"
 #include "app/service/operations.h"
 #include "app/service/orphans.h"
+#include "app/service/restoring.h"
 #include "app/service/sampler.h"
 #include "app/service/supervisor.h"
 
@@ -46,6 +47,7 @@ class Service {
   Orphans orphans;
   LedgerReader ledger;
   Operations operations;
+  Restoring restoring;
 
  private:
   ports::Task<> sample_forever();

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace dgxmm::service {
 namespace {
@@ -39,6 +40,7 @@ constexpr auto kSilentUntilUnknown = 60s;
 constexpr auto kOverUntilEnded = 20s;
 // One that is used has its time stored this often at most. What was not stored shows by its counters after a restart.
 constexpr auto kIdleWorthStoring = 30s;
+constexpr std::string_view kHostRestarted = "host_restarted";
 constexpr std::size_t kFailureLines = 20;
 // So many lines of the log are looked through for one that is worth showing: our own questions leave most of them.
 constexpr std::size_t kRoutineLinesPerLine = 50;
@@ -61,12 +63,6 @@ std::optional<std::string> engine_device(const host::GpuReading& gpu) {
   if (gpu.host_class != host::HostClass::mixed) return std::nullopt;
   const auto shared = std::ranges::find(gpu.devices, host::HostClass::integrated, &host::GpuDevice::host_class);
   return shared == gpu.devices.end() ? std::nullopt : std::optional{shared->uuid};
-}
-
-/// What became of it, or how its stop goes, only the engine that runs the containers knows.
-bool waits_for_containers(const Deployment& deployment) {
-  if (!engine::in_container(deployment.request) || deployment::is_final(deployment.state)) return false;
-  return !deployment.instance || deployment.state == deployment::State::stopping;
 }
 
 /// Nothing more is to be done about it by a watcher.
@@ -307,7 +303,7 @@ ports::Task<> Supervisor::run_start(Watch watch) {
     start_failed(*deployment, started.error());
     co_return;
   }
-  deployment->instance = std::move(*started);
+  set_instance(*deployment, std::move(*started));
   if (deployment->state != deployment::State::starting) {  // asked to stop: `finish_stopping` goes on from here
     table_.save_fact(*deployment);
     co_return;
@@ -348,11 +344,26 @@ ports::Task<> Supervisor::check_outdated(Watch watch) {
                   {{"name", deployment->name}, {"outdated", reason}});
 }
 
+void Supervisor::set_instance(Deployment& deployment, ports::Instance instance) const {
+  if (instance.boot_id.empty()) instance.boot_id = identity_.boot_id;
+  deployment.instance = std::move(instance);
+}
+
+bool Supervisor::is_of_earlier_boot(const ports::Instance& instance) const {
+  return !instance.boot_id.empty() && !identity_.boot_id.empty() && instance.boot_id != identity_.boot_id;
+}
+
+bool Supervisor::is_coming_up(const Deployment& deployment) const {
+  if (deployment.state == deployment::State::loading) return true;
+  return deployment.state == deployment::State::unknown &&
+         (!deployment.ready_at || changing_sleep_.contains(deployment.id)) && !asked_after_.contains(deployment.id);
+}
+
 ports::Task<> Supervisor::guard_start(Watch watch) {
   memory::StartGuard guard{gib_from_decimal(settings_.start_floor_gib)};
   while (true) {
     const auto* deployment = current(watch);
-    if (deployment == nullptr || deployment->state != deployment::State::loading) co_return;
+    if (deployment == nullptr || !is_coming_up(*deployment)) co_return;
     if (const auto available = sampler_.mem_available()) {
       if (const auto danger = guard.judge(world_.clock.steady(), *available)) {
         co_await end_failing(watch, deployment::Event::ready_timeout,
@@ -362,15 +373,6 @@ ports::Task<> Supervisor::guard_start(Watch watch) {
     }
     co_await world_.loop.sleep_for(kGuardPoll);
   }
-}
-
-ports::Task<> Supervisor::guard_adopted_start(Watch watch) {
-  const auto* asked = current(watch);
-  if (asked == nullptr) co_return;
-  TurnQueue::Claim claim{
-      .what = "start " + asked->name, .priority = asked->priority, .deployment = watch.id, .patient = true};
-  const auto turn = co_await starts_.take(std::move(claim));
-  co_await guard_start(watch);
 }
 
 void Supervisor::watch_instance(Deployment& deployment, bool read_log_from_start) {
@@ -586,7 +588,9 @@ ports::Task<> Supervisor::watch_exit(Watch watch, ports::Instance instance) {
     estimates_.record_out_of_memory(deployment->fingerprint, deployment->config, deployment->reserved(),
                                     status.evidence, world_.clock.wall());
   }
-  end_unasked(*deployment, deployment::Event::instance_ended, describe_end(*deployment, status), cleaned);
+  auto failure = describe_end(*deployment, status);
+  deployment->ended_with_host = failure.code == kHostRestarted && deployment->ready_at;  // D20
+  end_unasked(*deployment, deployment::Event::instance_ended, std::move(failure), cleaned);
 }
 
 /// B2: it is `failed`, and counts nothing, only when nothing of it holds memory any more; until then it is `stopping`.
@@ -614,7 +618,8 @@ Failure Supervisor::describe_end(const Deployment& deployment, const ports::Exit
   const auto lines = deployment.ready_at ? kLastWords : kLoadingLines;
   for (const auto& line : world_.logs.tail(identity_.log_path(deployment.id), lines)) reader->read_line(line);
   const bool changing = changing_sleep_.contains(deployment.id);
-  const auto* when = deployment.state == deployment::State::sleeping              ? "while it slept"
+  const auto* when = asked_after_.contains(deployment.id)                         ? "while dgxmm was not running"
+                     : deployment.state == deployment::State::sleeping            ? "while it slept"
                      : changing && deployment.state == deployment::State::loading ? "while waking up"
                      : changing                                                   ? "while falling asleep"
                      : deployment.ready_at                                        ? "while serving"
@@ -624,6 +629,10 @@ Failure Supervisor::describe_end(const Deployment& deployment, const ports::Exit
     failure.message = fmt::format("the kernel killed it for lack of memory {}: {}", when, status.evidence);
     failure.hint =
         "the next estimate for this configuration is 10 % higher; try a shorter context or a smaller KV type";
+  } else if (is_of_earlier_boot(*deployment.instance)) {
+    failure.code = kHostRestarted;
+    failure.message = "the host was restarted, and it ended with it";
+    failure.hint = "start it again";
   } else if (const auto reason = reader->failure()) {
     failure.code = reason->code;
     failure.message = reason->message;
@@ -643,7 +652,8 @@ Failure Supervisor::describe_end(const Deployment& deployment, const ports::Exit
   } else {
     failure.code = "engine_ended";
     failure.message =
-        fmt::format("the engine ended {}; how is not known, since it was adopted from an earlier daemon", when);
+        fmt::format("the engine ended {}; how is not known, since an earlier daemon had started it", when);
+    failure.hint = "its last lines may say why; start it again";
   }
   return failure;
 }
@@ -657,6 +667,7 @@ ports::Task<Result<void>> Supervisor::stop(DeploymentId id) {
       table_.save_fact(*deployment);
       sampler_.refresh();
     }
+    if (std::exchange(deployment->ended_with_host, false)) table_.save_fact(*deployment);  // it is wanted no more
     co_return Result<void>{};
   }
   starts_.cancel(id);
@@ -788,7 +799,9 @@ ports::Task<> Supervisor::settle(DeploymentId id, std::function<bool()> give_up)
   while (!world_.loop.stopping() && !(give_up && give_up())) {
     const auto* deployment = table_.find(id);
     if (deployment == nullptr) co_return;
-    if (deployment->state != deployment::State::starting && deployment->state != deployment::State::loading) co_return;
+    const bool under_way =
+        deployment->state == deployment::State::starting || is_coming_up(*deployment) || asked_after_.contains(id);
+    if (!under_way) co_return;
     co_await events_.changed().wait_for(1s);
   }
 }
@@ -820,98 +833,6 @@ ports::Task<> Supervisor::calibrate(Watch watch) {
                   {{"name", deployment->name},
                    {"measured_bytes", std::to_string(footprint.count())},
                    {"formula_bytes", std::to_string(deployment->estimate.formula.count())}});
-}
-
-// --- after a restart
-
-void Supervisor::reconcile() {
-  std::map<std::string, ports::Instance> owned;
-  for (auto& [name, instance] : world_.runtime.find_owned()) {
-    const bool ours = name.starts_with(identity_.instance_prefix) && !instance.is_container();
-    if (ours) owned.emplace(name, std::move(instance));
-  }
-
-  for (auto* deployment : table_.all()) {
-    if (deployment::is_final(deployment->state)) continue;
-    const auto found = owned.find(identity_.instance_name(deployment->id));
-    if (!deployment->instance && found != owned.end()) {
-      deployment->instance = found->second;  // the daemon was killed between starting it and storing that
-    }
-    if (found != owned.end()) owned.erase(found);
-    if (!waits_for_containers(*deployment)) adopt(*deployment);
-  }
-  for (const auto& [name, instance] : owned) report_unknown(name, instance);
-  world_.loop.spawn("find containers again", reconcile_containers());
-}
-
-/// Goes on with what an earlier daemon had started, or ends what was left of it.
-void Supervisor::adopt(Deployment& deployment) {
-  if (deployment.state == deployment::State::stopping) {
-    begin_stopping(deployment);
-    return;
-  }
-  const bool running = deployment.instance && world_.runtime.presence(*deployment.instance) != ports::Presence::gone;
-  if (!running) {
-    end_unasked(deployment, deployment::Event::instance_ended,
-                {"engine_ended", "the engine ended while dgxmm was not running", "start it again",
-                 log_tail(deployment.id, kFailureLines)},
-                Result<void>{});
-    return;
-  }
-  ++deployment.generation;
-  const bool was_serving = deployment.ready_at.has_value();
-  const auto shown = deployment.instance->shown();
-  if (!was_serving) {
-    const bool unborn = deployment.state == deployment::State::starting;
-    table_.apply(deployment, unborn ? deployment::Event::instance_started : deployment::Event::reachable_loading,
-                 fmt::format("adopted, {}, still loading", shown));
-  } else {
-    table_.apply(deployment, deployment::Event::unreachable,
-                 fmt::format("adopted, {}; asking whether it still serves", shown));
-  }
-  watch_instance(deployment, !was_serving);
-  if (was_serving) return;
-  world_.loop.spawn(fmt::format("guard {}", deployment.name),
-                    guard_adopted_start({deployment.id, deployment.generation}));
-}
-
-void Supervisor::report_unknown(const std::string& name, const ports::Instance& instance) {
-  const auto end_it = fmt::format("dgxmm orphans --stop {}", orphan_id(instance));
-  events_.publish("engine.unknown", std::nullopt,
-                  fmt::format("an engine runs that dgxmm started and no longer knows, {} ({}): its memory counts as "
-                              "external; end it with `{}`",
-                              instance.shown(), name, end_it),
-                  {{"pid", std::to_string(instance.pid)}, {"instance", name}, {"container", instance.container_id}});
-}
-
-ports::Task<> Supervisor::reconcile_containers() {
-  std::set<DeploymentId> waiting;
-  for (const auto* deployment : table_.all()) {
-    if (waits_for_containers(*deployment)) waiting.insert(deployment->id);
-  }
-  co_await world_.runtime.until_known();
-  if (world_.loop.stopping()) co_return;
-  std::set<std::string> known;
-  for (const auto* deployment : table_.all()) {
-    if (deployment->instance) known.insert(deployment->instance->container_id);
-    if (being_started_.contains(deployment->id)) known.insert(identity_.instance_name(deployment->id));
-  }
-  std::map<std::string, ports::Instance> owned;
-  for (auto& [name, instance] : world_.runtime.find_owned()) {
-    const bool unclaimed = instance.is_container() && !known.contains(instance.container_id) && !known.contains(name);
-    if (unclaimed) owned.emplace(name, std::move(instance));
-  }
-  for (const auto id : waiting) {
-    auto* deployment = table_.find(id);
-    if (deployment == nullptr || !waits_for_containers(*deployment) || being_stopped_.contains(id)) continue;
-    if (const auto found = owned.find(identity_.instance_name(id)); found != owned.end()) {
-      if (!deployment->instance) deployment->instance = found->second;
-      owned.erase(found);
-    }
-    adopt(*deployment);
-  }
-  for (const auto& [name, instance] : owned) report_unknown(name, instance);
-  sampler_.refresh();
 }
 
 std::optional<std::string> Supervisor::shown_line(std::string_view line) {

@@ -24,6 +24,7 @@ namespace dgxmm::service {
 /// Where this installation keeps its things and how it names them.
 struct Identity {
   std::string state_dir;
+  std::string boot_id;          ///< of the running kernel: what was started under another one has ended with that
   std::string instance_prefix;  ///< "dgxmm-<digest of the state folder>-"; with the id, unique on the host
 
   [[nodiscard]] std::string instance_name(DeploymentId id) const;
@@ -82,6 +83,8 @@ class Supervisor {
   static std::optional<std::string> shown_line(std::string_view line);
   /// The last such lines of its log.
   std::vector<std::string> log_tail(DeploymentId id, std::size_t lines);
+  /// What became of everything that an earlier daemon had started is known, containers included.
+  [[nodiscard]] bool all_known();
   [[nodiscard]] const Identity& identity() const { return identity_; }
   ports::EngineLogs& logs() { return world_.logs; }
 
@@ -113,6 +116,11 @@ class Supervisor {
   ports::Task<> watch_exit(Watch watch, ports::Instance instance);
   ports::Task<> watch_engine(Watch watch, bool read_log_from_start);
   ports::Task<> calibrate(Watch watch);
+  void set_instance(Deployment& deployment, ports::Instance instance) const;
+  /// Started before the host was; so it has ended.
+  [[nodiscard]] bool is_of_earlier_boot(const ports::Instance& instance) const;
+  /// Is it on its way to `ready`? Also when nobody can say at the moment whether it still runs.
+  [[nodiscard]] bool is_coming_up(const Deployment& deployment) const;
   void begin_stopping(const Deployment& deployment);
   ports::Task<> finish_stopping(DeploymentId id);
   /// What an engine held before it was stopped, and how much was left on the host then.
@@ -134,7 +142,6 @@ class Supervisor {
   void note_idle(Deployment& deployment);
   /// Returns when it is no longer loading; ends it when it would take the host down with it.
   ports::Task<> guard_start(Watch watch);
-  ports::Task<> guard_adopted_start(Watch watch);
   ports::Task<> give_up_loading(Watch watch);
   /// Ends one that will not serve, or not any more.
   ports::Task<> end_failing(Watch watch, deployment::Event event, Failure failure, std::chrono::milliseconds grace);
@@ -142,9 +149,14 @@ class Supervisor {
                                                                   std::optional<container::Image> image);
   bool move_to_another_port(Deployment& deployment);
   [[nodiscard]] ports::InstanceSpec spec_of(const Deployment& deployment, const Surroundings& surroundings) const;
+
+  // adoption.cpp
   void adopt(Deployment& deployment);
+  void ask_after(Deployment& deployment);
+  ports::Task<> learn_end(Watch watch, ports::Instance instance);
   void report_unknown(const std::string& name, const ports::Instance& instance);
   ports::Task<> reconcile_containers();
+  ports::Task<> guard_adopted_start(Watch watch);
 
   // sleeping.cpp
   ports::Task<> run_sleep(Watch watch, int level, std::shared_ptr<Result<void>> outcome);
@@ -181,6 +193,8 @@ class Supervisor {
   TurnQueue starts_;  ///< one at a time: an engine that sizes itself sees the whole host
   std::set<DeploymentId> being_started_;
   std::set<DeploymentId> being_stopped_;
+  std::set<DeploymentId> asked_after_;  ///< found ended by a new daemon, which asks how
+  bool containers_known_ = false;
   std::set<DeploymentId> changing_sleep_;  ///< falling asleep or waking up by our own call
   std::map<DeploymentId, std::shared_ptr<engine::LogReader>> readers_;
   std::map<DeploymentId, SteadyTime> last_answer_;                             ///< of a serving engine

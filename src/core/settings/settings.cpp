@@ -78,6 +78,8 @@ constexpr std::array kDefinitions{
                "a start is ended when less than this is left on the host, or will be within two seconds (GiB)"},
     Definition{"queue_limit_s", Kind::number, "3600", 1, kMaxSeconds, false,
                "the longest that a request waits for its turn, or a start for those before it, before it is given up"},
+    Definition{"restore_after_reboot", Kind::text, "on", 0, 0, false,
+               "start what ran before a restart of the host again, one after the other: on or off"},
     Definition{"engine_log_mib", Kind::integer, "8", 1, 4096, false, "size at which an engine's log is trimmed (MiB)"},
     Definition{"log_level", Kind::text, "info", 0, 0, false, "debug, info, warning or error"},
 };
@@ -115,11 +117,24 @@ Member member_of(std::string_view name) {
       {"ready_timeout_s", &Settings::ready_timeout_s},
       {"start_floor_gib", &Settings::start_floor_gib},
       {"queue_limit_s", &Settings::queue_limit_s},
+      {"restore_after_reboot", &Settings::restore_after_reboot},
       {"engine_log_mib", &Settings::engine_log_mib},
       {"log_level", &Settings::log_level},
   };
   return kMembers.at(name);
 }
+
+/// A text that is one of a few words.
+struct Choice {
+  std::string_view name;
+  std::array<std::string_view, 4> values;
+  std::string_view shown;
+};
+constexpr std::array kChoices{
+    Choice{"log_level", {"debug", "info", "warning", "error"}, "debug, info, warning or error"},
+    Choice{"runtime", {"process", "docker", "auto", "auto"}, "process, docker or auto"},
+    Choice{"restore_after_reboot", {"on", "off", "on", "off"}, "on or off"},
+};
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -231,20 +246,12 @@ Result<Settings> apply(std::span<const Assignment> assignments) {
     if (definition == kDefinitions.end()) return fail(unknown_name(assignment));
     if (auto error = assign(settings, *definition, assignment)) return fail(std::move(*error));
   }
-  constexpr std::array<std::string_view, 4> kLevels{"debug", "info", "warning", "error"};
-  if (std::ranges::find(kLevels, settings.log_level) == kLevels.end()) {
-    const auto where = where_of(settings, "log_level");
-    return fail(
-        "bad_setting",
-        fmt::format("{}: 'log_level' must be debug, info, warning or error, not '{}'", where, settings.log_level), {},
-        where);
-  }
-  constexpr std::array<std::string_view, 3> kRuntimes{"process", "docker", "auto"};
-  if (std::ranges::find(kRuntimes, settings.runtime) == kRuntimes.end()) {
-    const auto where = where_of(settings, "runtime");
-    return fail("bad_setting",
-                fmt::format("{}: 'runtime' must be process, docker or auto, not '{}'", where, settings.runtime), {},
-                where);
+  for (const auto& choice : kChoices) {
+    const auto& value = settings.*std::get<std::string Settings::*>(member_of(choice.name));
+    if (std::ranges::find(choice.values, value) != choice.values.end()) continue;
+    const auto where = where_of(settings, std::string{choice.name});
+    return fail("bad_setting", fmt::format("{}: '{}' must be {}, not '{}'", where, choice.name, choice.shown, value),
+                {}, where);
   }
   constexpr std::array<std::string_view, 3> kHostClasses{"auto", "integrated", "none"};
   if (std::ranges::find(kHostClasses, settings.host_class) == kHostClasses.end()) {

@@ -46,6 +46,7 @@ struct Settings {
   double ready_timeout_s = 600;
   double start_floor_gib = 4;
   double queue_limit_s = 3600;
+  std::string restore_after_reboot = "on";
   std::int64_t engine_log_mib = 8;
   std::string log_level = "info";
 

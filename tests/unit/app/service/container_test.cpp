@@ -115,6 +115,41 @@ TEST(Contained, OneThatWasLoadingGoesOnLoading) {
   daemon.expect_state(id, State::ready);
 }
 
+TEST(Contained, TheGuardOfAStartAndItsTurnOutliveASilentDocker) {
+  World world;
+  world.runtime.next.loading_takes = 60s;
+  world.runtime.killed_without_docker = true;
+  Daemon daemon{world};
+  const auto first = daemon.deploy(kInContainer);
+  daemon.expect_state(first, State::loading);
+  const auto second = daemon.deploy(R"("model": "/models/b.gguf")");
+  world.runtime.containers_answer = false;
+  daemon.expect_state(first, State::unknown);
+  daemon.loop->run_for(5s);
+  EXPECT_EQ(world.runtime.engines().size(), 1U) << "a second engine loads beside it";
+  world.host.held_by_others = gib(64) - gib(6) - gib(3);
+  EXPECT_TRUE(daemon.loop->run_until([&] { return world.runtime.running_count() == 0; }, 10s)) << "nobody watches it";
+  world.host.held_by_others = gib(4);
+  daemon.expect_state(first, State::failed);
+  EXPECT_EQ(daemon.at(first).failure->code, "start_guard");
+  daemon.expect_state(second, State::ready);
+}
+
+TEST(Contained, TheGuardGoesOnWhenDockerAnswersAgain) {
+  World world;
+  world.runtime.next.loading_takes = 60s;
+  Daemon daemon{world};
+  const auto id = daemon.deploy(kInContainer);
+  daemon.expect_state(id, State::loading);
+  world.runtime.containers_answer = false;
+  daemon.expect_state(id, State::unknown);
+  world.runtime.containers_answer = true;
+  daemon.expect_state(id, State::loading);
+  world.host.held_by_others = gib(64) - gib(6) - gib(3);
+  daemon.expect_state(id, State::failed);
+  EXPECT_EQ(daemon.at(id).failure->code, "start_guard");
+}
+
 TEST(Contained, AStopThatDockerDoesNotAnswerFailsAndTheMemoryStaysCounted) {
   World world;
   Daemon daemon{world};

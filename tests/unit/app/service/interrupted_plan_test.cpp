@@ -90,7 +90,7 @@ TEST_F(Interrupted, P11_ADeploymentThatDiedMeanwhileGivesWayToTheFirst) {
   world.runtime.end(world.runtime.engines().back()->instance.pid, {.exit_code = 1, .signal = {}, .evidence = {}});
   daemon = std::make_unique<Daemon>(world);
   expect_operation("failed");
-  EXPECT_EQ(operation().failure.value().code, "engine_ended");
+  EXPECT_EQ(operation().failure.value().code, "engine_died");
   EXPECT_EQ(daemon->at(first).state, State::ready);
 }
 

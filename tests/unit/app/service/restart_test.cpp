@@ -1,5 +1,7 @@
 #include "unit/app/support/daemon.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -9,6 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using deployment::State;
+using ::testing::HasSubstr;
 
 // The daemon is killed, and the next one goes on with what runs.
 
@@ -108,10 +111,36 @@ TEST(Adoption, EngineThatEndedMeanwhileIsFailedWithItsLastLines) {
   }
   world.runtime.end(world.runtime.newest(id)->instance.pid, {.exit_code = 1, .signal = {}, .evidence = {}});
   Daemon daemon{world};
-  EXPECT_EQ(daemon.at(id).state, State::failed);
-  EXPECT_EQ(daemon.at(id).failure->code, "engine_ended");
+  daemon.expect_state(id, State::failed);
+  EXPECT_EQ(daemon.at(id).failure->code, "engine_died");
+  EXPECT_THAT(daemon.at(id).failure->message, HasSubstr("while dgxmm was not running with exit code 1"));
   EXPECT_EQ(daemon.at(id).failure->last_lines.front(), "the last words");
   EXPECT_EQ(daemon.budget().committed, Bytes{0});
+}
+
+/// The proof is there until the daemon has asked, of an engine in a container also when Docker answers late.
+TEST(Adoption, C5_AnEndForLackOfMemoryWhileTheDaemonWasDownIsLearnt) {
+  for (const std::string members :
+       {R"("model": "/models/a.gguf")", R"("model": "/models/a.gguf", "image": "llama:1")"}) {
+    SCOPED_TRACE(members);
+    World world;
+    DeploymentId id;
+    {
+      Daemon daemon{world};
+      id = daemon.deploy_ready(members);
+      daemon.kill();
+    }
+    world.runtime.end(world.runtime.newest(id)->instance.pid,
+                      {.exit_code = {}, .signal = 9, .oom_killed = true, .evidence = "memory.events: oom_kill 1"});
+    world.runtime.containers_answer = false;
+    Daemon daemon{world};
+    daemon.loop->run_for(3s);
+    world.runtime.containers_answer = true;
+    daemon.expect_state(id, State::failed);
+    EXPECT_EQ(daemon.at(id).failure->code, "out_of_memory");
+    ASSERT_EQ(world.store.oom_floors().size(), 1U);
+    EXPECT_EQ(world.store.oom_floors().front().evidence, "memory.events: oom_kill 1");
+  }
 }
 
 TEST(Adoption, B2_EngineThatEndedMeanwhileAndLeftMemoryIsStoppingUntilItIsBack) {
@@ -125,7 +154,7 @@ TEST(Adoption, B2_EngineThatEndedMeanwhileAndLeftMemoryIsStoppingUntilItIsBack) 
   }
   world.runtime.end(world.runtime.newest(id)->instance.pid, {.exit_code = 1, .signal = {}, .evidence = {}});
   Daemon daemon{world};
-  EXPECT_EQ(daemon.at(id).state, State::stopping);
+  daemon.expect_state(id, State::stopping);
   EXPECT_EQ(daemon.budget().committed, world.runtime.next.holds.total());
   daemon.expect_state(id, State::stopped);
 }
@@ -141,7 +170,7 @@ TEST(Adoption, AnotherProcessWithTheSamePidIsNotTheEngine) {
   world.runtime.newest(id)->instance.start_time_ticks += 1;
   world.runtime.newest(id)->spec.name = "something else";
   Daemon daemon{world};
-  EXPECT_EQ(daemon.at(id).state, State::failed);
+  daemon.expect_state(id, State::failed);
   EXPECT_EQ(world.runtime.newest(id)->stops, 0) << "a stranger was stopped";
 }
 

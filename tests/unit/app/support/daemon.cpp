@@ -41,7 +41,8 @@ Daemon::Daemon(World& the_world, settings::Settings the_settings)
                                       .folder_watch = folder_watch,
                                       .store = world.store,
                                       .world = engines};
-  service = std::make_unique<service::Service>(ports, settings, service::Identity{"/state", "dgxmm-test-"});
+  service = std::make_unique<service::Service>(ports, settings,
+                                               service::Identity{"/state", world.runtime.boot_id, "dgxmm-test-"});
   api = api::make_api(*service, {.version = "1.2.3", .commit = "abc"});
   const auto begun = service->begin();
   EXPECT_TRUE(begun) << begun.error().message;
@@ -182,7 +183,7 @@ Error error_at_start(World& world) {
                             .store = world.store,
                             .world = {world.runtime, http, world.logs, tcp_ports, loop, world.clock}},
                            settings,
-                           {"/state", "dgxmm-test-"}};
+                           {"/state", world.runtime.boot_id, "dgxmm-test-"}};
   const auto begun = service.begin();
   EXPECT_FALSE(begun);
   world.runtime.detach();

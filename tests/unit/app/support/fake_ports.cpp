@@ -218,6 +218,19 @@ void FakeRuntime::let_die() {
   }
 }
 
+void FakeRuntime::reboot() {
+  for (auto& [pid, engine] : engines_) {
+    if (!engine.ended) end(pid, {.exit_code = {}, .signal = {}, .evidence = {}});
+  }
+  boot_id += "'";
+}
+
+void FakeRuntime::remove_leftovers() {
+  for (auto& [pid, engine] : engines_) {
+    if (engine.ended) engine.status = {};
+  }
+}
+
 Bytes FakeRuntime::held() {
   Bytes sum;
   for (const auto& [pid, engine] : engines_) {
@@ -280,8 +293,9 @@ ports::Task<Result<ports::Instance>> FakeRuntime::start(ports::InstanceSpec spec
   instance.runtime = "process";
   instance.pid = pid;
   instance.start_time_ticks = static_cast<std::uint64_t>(pid) * 100;
-  instance.boot_id = "boot";
+  instance.boot_id = boot_id;
   if (spec.container) {
+    instance.boot_id.clear();  // Docker does not know it
     instance.runtime = "docker";
     instance.container_id = fmt::format("{:064x}", pid);
     instance.image = id_of_image(spec.container->image);
@@ -306,11 +320,16 @@ ports::Task<Result<std::string>> FakeRuntime::output_of(std::vector<std::string>
   co_return std::string{"--model FNAME  --kv-unified  --cache-ram N"};
 }
 
+bool FakeRuntime::is_same(const Engine& engine, const ports::Instance& instance) {
+  if (instance.is_container()) return engine.instance.container_id == instance.container_id;
+  return engine.instance == instance;
+}
+
 ports::Presence FakeRuntime::presence(const ports::Instance& instance) {
   let_die();
   const auto found = engines_.find(instance.pid);
   if (instance.is_container() && !containers_answer) return ports::Presence::unreachable;
-  const bool same = found != engines_.end() && found->second.instance == instance;
+  const bool same = found != engines_.end() && is_same(found->second, instance);
   return same && !found->second.ended ? ports::Presence::running : ports::Presence::gone;
 }
 
@@ -337,6 +356,7 @@ ports::Task<ports::ExitStatus> FakeRuntime::wait(ports::Instance instance) {
       co_await loop_->sleep_for(milliseconds{100});
       continue;
     }
+    if (!is_same(engine, instance)) co_return ports::ExitStatus{};
     if (engine.ended) {
       auto status = engine.status;
       co_return status;
@@ -353,7 +373,8 @@ ports::Task<ports::ExitStatus> FakeRuntime::wait(ports::Instance instance) {
 
 ports::Task<Result<void>> FakeRuntime::stop(ports::Instance instance, milliseconds grace) {
   auto& engine = engines_.at(instance.pid);
-  if (instance.is_container() && !containers_answer) {
+  if (!is_same(engine, instance)) co_return Result<void>{};
+  if (instance.is_container() && !containers_answer && !killed_without_docker) {
     co_await loop_->sleep_for(grace);
     co_return fail("docker_unreachable", "Docker does not answer");
   }
@@ -373,7 +394,7 @@ ports::Task<Result<void>> FakeRuntime::stop(ports::Instance instance, millisecon
 std::optional<memory::Measured> FakeRuntime::measure(const ports::Instance& instance,
                                                      const std::vector<std::int64_t>& /*pids*/) {
   const auto found = engines_.find(instance.pid);
-  if (found == engines_.end() || found->second.instance != instance) return std::nullopt;
+  if (found == engines_.end() || !is_same(found->second, instance)) return std::nullopt;
   const auto& engine = found->second;
   if (engine.ended && clock_.steady() >= *engine.ended + engine.script.memory_lingers) return std::nullopt;
   return engine.asleep.empty() ? engine.script.holds : engine.script.holds_asleep;

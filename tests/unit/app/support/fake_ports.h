@@ -141,6 +141,10 @@ class FakeRuntime final : public ports::ContainerRuntime {
     bool as_specified = true;
   } images;
   int pulls_broken_off = 0;
+  bool killed_without_docker = false;  ///< a stop ends a container although Docker does not answer
+  std::string boot_id = "boot";
+  /// All engines end, and another kernel runs. While no daemon does.
+  void reboot();
 
   /// The daemon that uses it now.
   void attach(SimulatedLoop& loop);
@@ -179,12 +183,15 @@ class FakeRuntime final : public ports::ContainerRuntime {
   }
   std::vector<std::int64_t> more_pids;  ///< of every instance
   void forget(const ports::Instance& instance) override { forgotten.insert(instance.pid); }
+  /// The proof of an end that nobody has asked about goes with them.
+  void remove_leftovers() override;
 
   std::set<std::int64_t> forgotten;
 
  private:
   void let_die();
   [[nodiscard]] std::string id_of_image(const std::string& reference) const;
+  static bool is_same(const Engine& engine, const ports::Instance& instance);
 
   ManualClock& clock_;
   FakeEngineLogs& logs_;
