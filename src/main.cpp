@@ -152,24 +152,23 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   if (settings.runtime != "process") containers.begin();
   docker::DockerNames container_names{loop, http, settings.docker_socket};
   service::Runtimes runtime{processes, containers};
-  service::Service service{{.host = probe,
-                            .gpu = gpu,
-                            .memory_groups = cgroups,
-                            .container_names = container_names,
-                            .model_files = models,
-                            .folder_watch = folder_watch,
-                            .store = *used_store,
-                            .world = {.runtime = runtime,
-                                      .http = http,
-                                      .logs = logs,
-                                      .tcp_ports = tcp_ports,
-                                      .loop = loop,
-                                      .clock = clock,
-                                      .gpu_present = probe.has_nvidia_driver()}},
-                           settings,
-                           {.state_dir = settings.state_dir,
-                            .boot_id = process::boot_id(),
-                            .instance_prefix = options.owned_prefix}};
+  service::Service service{
+      {.host = probe,
+       .gpu = gpu,
+       .memory_groups = cgroups,
+       .container_names = container_names,
+       .model_files = models,
+       .folder_watch = folder_watch,
+       .store = *used_store,
+       .world = {.runtime = runtime,
+                 .http = http,
+                 .logs = logs,
+                 .tcp_ports = tcp_ports,
+                 .loop = loop,
+                 .clock = clock,
+                 .gpu_present = probe.has_nvidia_driver()}},
+      settings,
+      {.state_dir = settings.state_dir, .boot_id = process::boot_id(), .instance_prefix = options.owned_prefix}};
   const auto handler = api::make_api(service, build);
   net::HttpServer server{loop, *handler};
 

@@ -78,6 +78,7 @@ Estimate to_dto(const memory::Estimate& estimate) {
   for (const auto& part : estimate.parts) {
     result.parts.push_back({part.name, part.size, word(part.source), part.detail});
   }
+  result.null_block_bytes = estimate.null_block;
   return result;
 }
 
@@ -325,6 +326,7 @@ Result<memory::Estimate> from_dto(const Estimate& estimate) {
   result.missing_fields = estimate.missing_fields;
   result.contradictions = estimate.contradictions;
   result.total_source = estimate.total_source;
+  result.null_block = estimate.null_block_bytes;
   return result;
 }
 

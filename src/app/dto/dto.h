@@ -27,7 +27,8 @@ struct Estimate {
   std::string total_source;
   std::vector<Part> parts;
   std::vector<std::string> missing_fields;
-  std::vector<std::string> contradictions;  ///< of the model's files
+  std::vector<std::string> contradictions;     ///< of the model's files
+  std::optional<Bytes> null_block_bytes = {};  ///< of vLLM: given to its pool beside kv and state, counted elsewhere
 };
 
 /// The resolved configuration: the settings of one engine; those of the other are null.

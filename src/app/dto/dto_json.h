@@ -8,7 +8,8 @@ namespace dgxmm::dto {
 
 BOOST_DESCRIBE_STRUCT(Part, (), (name, bytes, source, detail))
 BOOST_DESCRIBE_STRUCT(Estimate, (),
-                      (total_bytes, formula_bytes, confidence, total_source, parts, missing_fields, contradictions))
+                      (total_bytes, formula_bytes, confidence, total_source, parts, missing_fields, contradictions,
+                       null_block_bytes))
 BOOST_DESCRIBE_STRUCT(Config, (),
                       (engine, ctx_size, parallel, batch, ubatch, cache_ram_mib, kv_unified, swa_full, cache_type_k,
                        cache_type_v, flash_attn, max_model_len, max_num_seqs, max_num_batched_tokens, kv_tokens,

@@ -1,5 +1,6 @@
 // The part of the supervisor that goes on with what an earlier daemon had started.
 #include "app/service/membership.h"
+#include "app/service/orphans.h"
 #include "app/service/supervisor.h"
 #include "base/log.h"
 #include "core/engine/request.h"

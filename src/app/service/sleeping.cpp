@@ -342,7 +342,7 @@ ports::Task<Result<void>> Supervisor::wake_by_parts(Watch watch) {
   if (deployment == nullptr) co_return fail("not_ready", "it has ended");
   const auto port = deployment->port;
   const auto level = deployment->sleep_level.value_or(1);
-  const auto cache = deployment->estimate.part("kv") + deployment->estimate.part("state");
+  const auto cache = deployment->estimate.pool();
   const auto weights_limit = kPartLimit + limit_for(*deployment, kSecondsPerGib);
   const auto reload_limit = kPartLimit + limit_for(*deployment, kReloadSecondsPerGib);
 

@@ -6,6 +6,7 @@
 #include "app/service/orphans.h"
 #include "base/log.h"
 #include "base/masking.h"
+#include "core/deployment/readiness.h"
 #include "core/engine/engine.h"
 #include "core/engine/vllm.h"
 #include "core/memory/start_guard.h"
@@ -92,6 +93,17 @@ Failure describe(const memory::StartDanger& danger, std::vector<std::string> las
                            format_bytes(danger.available), format_bytes(danger.floor));
   return {"start_guard", std::move(message), "ask for less or stop something first; it is not tried again by itself",
           std::move(last_lines)};
+}
+
+Failure not_ready_in_time(const deployment::ReadinessLimit& limit, SteadyTime now,
+                          std::vector<std::string> last_lines) {
+  const auto whole = [](std::chrono::milliseconds time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  };
+  auto message = fmt::format("it did not become ready within {} s", whole(limit.taken(now)));
+  if (const auto still = limit.still(now)) message += fmt::format("; it last got on {} s before", whole(*still));
+  return {"ready_timeout", std::move(message),
+          "look at its log; raise `ready_timeout_s` if the model only needs longer", std::move(last_lines)};
 }
 
 }  // namespace
@@ -201,7 +213,7 @@ engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment, const S
   if (surroundings.image) spec.image_entrypoint = surroundings.image->entrypoint;
   if (engine::kind_of(deployment.config) == engine::EngineKind::vllm) {
     const auto snapshot = sampler_.latest();
-    spec.kv_cache = deployment.estimate.part("kv") + deployment.estimate.part("state");
+    spec.kv_cache = deployment.estimate.pool();
     spec.gpu_memory_utilization = engine::gpu_memory_utilization(deployment.reserved(), snapshot->mem_total,
                                                                  sampler_.mem_available().value_or(Bytes{}));
   }
@@ -397,13 +409,18 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
   const auto reader = readers_[watch.id];
   std::optional<SteadyTime> compared_at;
   std::optional<SteadyTime> over_at;
-  auto give_up_at = world_.clock.steady() + kReleaseLimit;
-  if (const auto* deployment = current(watch)) give_up_at = world_.clock.steady() + loading_limit(*deployment);
+  if (current(watch) == nullptr) co_return;
+  const auto limit = loading_limit(*current(watch));
+  deployment::ReadinessLimit readiness{world_.clock.steady(), limit};
+  std::optional<SteadyTime> unhealthy_since;
 
   while (true) {
     auto* deployment = current(watch);
     if (deployment == nullptr || is_ending(*deployment)) co_return;
-    for (const auto& line : follower->read_new()) reader->read_line(line);
+    for (const auto& line : follower->read_new()) {
+      reader->read_line(line);
+      if (!engine::is_routine_line(line)) readiness.saw_line(world_.clock.steady(), line);
+    }
     if (reader->is_over() && !over_at) over_at = world_.clock.steady();
     if (over_at && world_.clock.steady() - *over_at > kOverUntilEnded && deployment->instance) {
       auto failure = over_but_answering(*reader, log_tail(watch.id, kFailureLines));
@@ -412,12 +429,11 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
       co_return;
     }
 
-    if (deployment->instance && world_.runtime.presence(*deployment->instance) == ports::Presence::unreachable) {
+    if (const auto reason = why_unknown(*deployment); !reason.empty()) {
       if (deployment->state != deployment::State::unknown) {
         deployment->activity = {};
         note_idle(*deployment);
-        table_.apply(*deployment, deployment::Event::unreachable,
-                     "what runs it does not answer: whether it still runs is not known, and its memory stays counted");
+        table_.apply(*deployment, deployment::Event::unreachable, reason);
         sampler_.refresh();
       }
       co_await world_.loop.sleep_for(kUnreachablePoll);
@@ -425,7 +441,7 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
     }
     if (deployment->state == deployment::State::unknown && !deployment->ready_at) {
       table_.apply(*deployment, deployment::Event::reachable_loading, "it runs, and is still loading");
-      give_up_at = world_.clock.steady() + loading_limit(*deployment);
+      readiness = deployment::ReadinessLimit{world_.clock.steady(), limit};
     }
 
     if (changing_sleep_.contains(watch.id)) {
@@ -459,13 +475,35 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
         became_ready(*deployment, *reader);
       } else if (asleep) {
         slept(*deployment, *asleep, deployment->sleep_level == asleep ? deployment->sleep_freed : std::nullopt);
-      } else if (deployment->state == deployment::State::loading && world_.clock.steady() > give_up_at) {
-        co_await give_up_loading(watch);
-        co_return;
+      } else if (deployment->state == deployment::State::loading) {
+        const auto now = world_.clock.steady();
+        if (const auto available = sampler_.mem_available()) readiness.saw_available(now, *available);
+        if (readiness.is_over(now)) {
+          auto failure = not_ready_in_time(readiness, now, log_tail(watch.id, kFailureLines));
+          co_await end_failing(watch, deployment::Event::ready_timeout, std::move(failure),
+                               seconds(settings_.stop_grace_s));
+          co_return;
+        }
       }
       co_await world_.loop.sleep_for(kLoadingPoll);
     } else {
       world_.logs.trim(log_path);
+      const bool unhealthy = co_await says_unhealthy(watch);
+      if (unhealthy) {
+        const auto now = world_.clock.steady();
+        if (!unhealthy_since) unhealthy_since = now;
+        deployment = current(watch);
+        if (deployment == nullptr || is_ending(*deployment)) co_return;
+        if (now - *unhealthy_since >= kRefusingUntilUnknown && !changing_sleep_.contains(watch.id)) {
+          deployment->activity = {};
+          note_idle(*deployment);
+          table_.apply(*deployment, deployment::Event::unreachable, "its process runs, and says that it is not well");
+          sampler_.refresh();
+          continue;
+        }
+      } else {
+        unhealthy_since.reset();
+      }
       co_await poll_activity(watch);
       if (const auto now = world_.clock.steady(); !compared_at || now - *compared_at >= kOutdatedPoll) {
         compared_at = now;
@@ -549,14 +587,26 @@ void Supervisor::note_idle(Deployment& deployment) {
   table_.save_fact(deployment);
 }
 
-ports::Task<> Supervisor::give_up_loading(Watch watch) {
-  auto* deployment = current(watch);
-  if (deployment == nullptr || !deployment->instance) co_return;
-  const auto limit = std::chrono::duration_cast<std::chrono::seconds>(loading_limit(*deployment));
-  Failure failure{"ready_timeout", fmt::format("it did not become ready within {} s", limit.count()),
-                  "look at its log; raise `ready_timeout_s` if the model only needs longer",
-                  log_tail(watch.id, kFailureLines)};
-  co_await end_failing(watch, deployment::Event::ready_timeout, std::move(failure), seconds(settings_.stop_grace_s));
+std::string Supervisor::why_unknown(const Deployment& deployment) {
+  if (!deployment.instance) return {};
+  if (world_.runtime.presence(*deployment.instance) == ports::Presence::unreachable) {
+    return "what runs it does not answer: whether it still runs is not known, and its memory stays counted";
+  }
+  // Whether it still works can be told by no answer: the driver may block whatever touches the GPU.
+  const auto snapshot = sampler_.latest();
+  if (!snapshot || !snapshot->gpu.no_starts || snapshot->gpu.no_starts->code != host::kGpuFailed) return {};
+  const auto* entry = snapshot->find(deployment.id);
+  const bool without_gpu = entry != nullptr && entry->measured && entry->measured->gpu == Bytes{0};
+  return without_gpu ? std::string{} : snapshot->gpu.no_starts->message + ": whether it still works is not known";
+}
+
+/// D10: an engine whose core has died may go on answering about its metrics.
+ports::Task<bool> Supervisor::says_unhealthy(Watch watch) {
+  const auto* deployment = current(watch);
+  if (deployment == nullptr) co_return false;
+  const auto call = get(deployment->port, engine::kHealthPath);
+  const auto answer = co_await world_.http.call(call);
+  co_return answer && answer->status >= 500;
 }
 
 ports::Task<> Supervisor::end_failing(Watch watch, deployment::Event event, Failure failure,

@@ -142,7 +142,9 @@ class Supervisor {
   void note_idle(Deployment& deployment);
   /// Returns when it is no longer loading; ends it when it would take the host down with it.
   ports::Task<> guard_start(Watch watch);
-  ports::Task<> give_up_loading(Watch watch);
+  /// Why nobody can say at the moment whether it works; empty when somebody can.
+  [[nodiscard]] std::string why_unknown(const Deployment& deployment);
+  ports::Task<bool> says_unhealthy(Watch watch);
   /// Ends one that will not serve, or not any more.
   ports::Task<> end_failing(Watch watch, deployment::Event event, Failure failure, std::chrono::milliseconds grace);
   ports::Task<std::set<std::string, std::less<>>> supported_flags(std::string executable,

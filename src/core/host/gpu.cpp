@@ -22,7 +22,6 @@ struct Code {
 };
 
 constexpr std::uint32_t kFunctionNotFound = 13;
-constexpr std::string_view kGpuFailed = "gpu_failed";
 
 constexpr std::array kCodes{
     Code{0, "SUCCESS", NvmlState::success},

@@ -17,6 +17,9 @@
 
 namespace dgxmm::host {
 
+/// Of `GpuReading::no_starts`: a device is lost, or must be reset.
+inline constexpr std::string_view kGpuFailed = "gpu_failed";
+
 /// What a return code (nvmlReturn_t) means for a caller.
 enum class NvmlState {
   success,

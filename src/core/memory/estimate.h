@@ -5,6 +5,7 @@
 #include "core/model/companions.h"
 #include "core/model/layout.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,13 @@ struct Estimate {
   std::vector<std::string> contradictions;  ///< of the model's files (E9)
   std::string total_source;  ///< one line: "sum of the parts", "measured 3 times, largest of the last 5 x 1.05", …
 
+  /// Of vLLM: the block of its pool that is never handed out; counted with the activations.
+  std::optional<Bytes> null_block;
+
   [[nodiscard]] Bytes part(std::string_view name) const;
+  /// What an engine that is told the size of its KV cache is told: the cache, its states, and that block (vLLM issue
+  /// 39734: without it the last request that fits by the figures waits for ever).
+  [[nodiscard]] Bytes pool() const { return part("kv") + part("state") + null_block.value_or(Bytes{}); }
 };
 
 /// Settings that the formulas use (E6); sizes in bytes, already converted from GiB.

@@ -254,15 +254,18 @@ Result<Estimate> estimate_vllm(const model::ModelDescription& model, const VllmC
   if (draft != nullptr) {
     if (auto ok = add_draft(*weights, *companions.draft, *draft, config); !ok) return fail(ok.error());
   }
-  return assemble(model, {
-                             .weights = std::move(*weights),
-                             .kv = kv_part(*rank, vllm::describe(*type, config.kv_cache_dtype, model), *plan, *pool),
-                             .state = state_part(*plan, *pool),
-                             .activations = vllm::activations(*rank, draft, config, *plan),
-                             .runtime = runtime(model, draft, config, settings),
-                             .missing_fields = draft != nullptr ? of_the_draft(draft->missing_fields) : Doubts{},
-                             .contradictions = draft != nullptr ? of_the_draft(draft->contradictions) : Doubts{},
-                         });
+  auto estimate =
+      assemble(model, {
+                          .weights = std::move(*weights),
+                          .kv = kv_part(*rank, vllm::describe(*type, config.kv_cache_dtype, model), *plan, *pool),
+                          .state = state_part(*plan, *pool),
+                          .activations = vllm::activations(*rank, draft, config, *plan),
+                          .runtime = runtime(model, draft, config, settings),
+                          .missing_fields = draft != nullptr ? of_the_draft(draft->missing_fields) : Doubts{},
+                          .contradictions = draft != nullptr ? of_the_draft(draft->contradictions) : Doubts{},
+                      });
+  if (!plan->groups.empty()) estimate.null_block = plan->bytes_per_block;
+  return estimate;
 }
 
 }  // namespace dgxmm::memory

@@ -428,6 +428,8 @@ ports::Task<Result<ports::HttpReply>> FakeHttpClient::call(ports::HttpCall reque
   if (clock_.steady() < engine->started + engine->script.loading_takes) {
     reply.status = 503;
     reply.body = R"({"error":{"message":"Loading model"}})";
+  } else if (request.path == "/health" && !engine->script.healthy) {
+    reply.status = 503;
   } else if (request.path == "/health") {
     reply.body = R"({"status":"ok"})";
   } else if (request.path == "/v1/models" && engine->script.answers == EngineScript::Answers::with_a_key) {

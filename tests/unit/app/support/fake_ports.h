@@ -94,6 +94,7 @@ struct EngineScript {
   } answers = Answers::normally;
   std::int64_t requests = 0;   ///< being worked on
   std::int64_t work_done = 0;  ///< tokens of all requests so far
+  bool healthy = true;         ///< by its own word; its metrics answer all the same
   memory::Measured holds{.anon = gib(6), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};
   std::chrono::milliseconds dies_after{-1};  ///< negative: never
   ports::ExitStatus death{.exit_code = 1, .signal = {}, .evidence = {}};
@@ -279,6 +280,7 @@ class FakeMemoryGroups final : public ports::MemoryGroups {
 
   std::optional<host::CgroupMemory> read(const host::CgroupPath& group) const override;
   std::vector<std::int64_t> members(const host::CgroupPath& group) const override;
+  void kill(const host::CgroupPath& group) const override { static_cast<void>(group); }
 };
 
 class FakeContainerNames final : public ports::ContainerNames {

@@ -46,6 +46,12 @@ TEST(Settings, TheTableSaysTheDefaultsThatTheStructHas) {
   }
 }
 
+TEST(Settings, AWordThatIsNoneOfTheChoicesIsRefusedWithThem) {
+  const auto settings = apply_one("restore_after_reboot", "yes");
+  ASSERT_FALSE(settings);
+  EXPECT_EQ(settings.error().message, "settings.toml:3: 'restore_after_reboot' must be on or off, not 'yes'");
+}
+
 TEST(Settings, EveryDefinedNameCanBeSetAndNamesItsSource) {
   for (const auto& definition : definitions()) {
     const auto value = definition.kind == Kind::number || definition.kind == Kind::integer ? std::string{"1"}
@@ -53,6 +59,7 @@ TEST(Settings, EveryDefinedNameCanBeSetAndNamesItsSource) {
                        : definition.name == "log_level"                                    ? std::string{"debug"}
                        : definition.name == "host_class"                                   ? std::string{"none"}
                        : definition.name == "runtime"                                      ? std::string{"docker"}
+                       : definition.name == "restore_after_reboot"                         ? std::string{"off"}
                                                                                            : std::string{"text"};
     const auto settings = apply_one(std::string{definition.name}, value);
     ASSERT_TRUE(settings) << definition.name;
