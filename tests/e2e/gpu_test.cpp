@@ -4,9 +4,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 namespace dgxmm::e2e {
 namespace {
@@ -14,9 +20,26 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using namespace std::chrono_literals;
 
 constexpr auto kGb10 = "driver 580.95.05\ndevice NVIDIA GB10\nuuid GPU-1\npci 0x2E1210DE\ncapability 12 1\n";
 constexpr auto kCard = "driver 580.95.05\ndevice NVIDIA H100\nmemory 85899345920 1024\naddressing 0\n";
+
+/// Holds the memory that the double says a process has on the GPU, until that process ends: on a host with one memory
+/// a stop is over when MemAvailable shows it.
+class HeldOnTheGpu {
+ public:
+  HeldOnTheGpu(pid_t process, std::int64_t bytes)
+      : memory_(static_cast<std::size_t>(bytes), std::byte{1}),
+        watch_([this, process](const std::stop_token& stop) {
+          while (!stop.stop_requested() && ::kill(process, 0) == 0) std::this_thread::sleep_for(20ms);
+          std::vector<std::byte>{}.swap(memory_);
+        }) {}
+
+ private:
+  std::vector<std::byte> memory_;
+  std::jthread watch_;
+};
 
 class Gpu : public EndToEnd {
  protected:
@@ -60,6 +83,7 @@ TEST_F(Gpu, B6_WhatEnginesAndOthersHoldShowsEverywhere) {
   deploy("one");
   const Subprocess other{{"sleep", "1000"}, {}};
   const auto engine = number(daemon_->deployment("one"), "pid");
+  const HeldOnTheGpu held{static_cast<pid_t>(engine), 2 * kGib};
   scenario(kGb10 + fmt::format("compute {} {}\ngraphics {} {}\n", engine, 2 * kGib, other.pid(), 3 * kGib));
   ASSERT_TRUE(eventually([&] { return gpu_bytes("one") == boost::json::value(2 * kGib); }));
   EXPECT_TRUE(at(at(daemon_->deployment("one"), "measured"), "complete").as_bool());
