@@ -238,8 +238,9 @@ TEST_F(ContainedEngine, D1_AContainerThatNoDeploymentKnowsIsAnOrphanAndIsStopped
   daemon_->start();
   ASSERT_TRUE(e2e::eventually([&] { return daemon_->document("/orphans").as_array().size() == 1; }));
   const auto memory = daemon_->document("/memory");
+  const boost::json::value short_id(id.substr(0, 12));
   const auto& rows = at(memory, "containers").as_array();  // also those of other Docker Engines on this host
-  EXPECT_EQ(std::ranges::count_if(rows, [&](const auto& row) { return at(row, "orphan_id") == id.substr(0, 12); }), 1);
+  EXPECT_EQ(std::ranges::count_if(rows, [&](const auto& row) { return at(row, "orphan_id") == short_id; }), 1);
   const auto stopped = daemon_->run({"orphans", "--stop-all"});
   EXPECT_EQ(stopped.exit_code, 0) << stopped.all();
   EXPECT_TRUE(e2e::eventually([&] { return containers() == "[]\n"; })) << containers();
