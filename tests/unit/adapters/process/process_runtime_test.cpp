@@ -34,6 +34,10 @@ using testing::SizeIs;
 
 using ProcessRuntimeTest = ProcessTest;
 
+// Beginnings of engines' names. Each test looks through all processes of the host, and others run beside it.
+const std::string kOurs = fmt::format("dgxmm-abc{}-", ::getpid());
+const std::string kOthers = fmt::format("dgxmm-abc{}d-", ::getpid());
+
 TEST_F(ProcessRuntimeTest, TheStartedProcessIsTheEngineItself) {
   const auto instance = start(shell("echo \"pid $$\"; exec sleep 1000"));
   EXPECT_EQ(instance.runtime, "process");
@@ -273,18 +277,17 @@ TEST_F(ProcessRuntimeTest, OutOfDescriptorsIsUnreachableAndNotGone) {
 }
 
 TEST_F(ProcessRuntimeTest, FindsAnEngineThatTheStoreHasNeverHeardOf) {
-  const auto instance = start(spec({"sleep", "1000"}, "dgxmm-abc-7"));
+  const auto instance = start(spec({"sleep", "1000"}, kOurs + "7"));
   const auto owned = make_runtime()->find_owned();
-  EXPECT_THAT(owned, Contains(std::pair{std::string{"dgxmm-abc-7"}, instance}));
+  EXPECT_THAT(owned, Contains(std::pair{kOurs + "7", instance}));
 }
 
 TEST_F(ProcessRuntimeTest, EnginesOfAnotherDaemonAreNotFound) {
-  const auto instance = start(spec({"sleep", "1000"}, "dgxmm-abc-7"));
-  start(spec({"sleep", "1000"}, "dgxmm-abcd-7"));
+  const auto instance = start(spec({"sleep", "1000"}, kOurs + "7"));
+  start(spec({"sleep", "1000"}, kOthers + "7"));
   auto ours = options();
-  ours.owned_prefix = "dgxmm-abc-";
-  EXPECT_THAT(ProcessRuntime(loop_, ours).find_owned(),
-              testing::ElementsAre(std::pair{std::string{"dgxmm-abc-7"}, instance}));
+  ours.owned_prefix = kOurs;
+  EXPECT_THAT(ProcessRuntime(loop_, ours).find_owned(), testing::ElementsAre(std::pair{kOurs + "7", instance}));
 }
 
 // --- when the loop stops
@@ -567,14 +570,14 @@ TEST_F(ProcessRuntimeTest, ForgetDoesNotRemoveAGroupThatStillHoldsProcesses) {
 TEST_F(ProcessRuntimeTest, EmptyGroupsOfEarlierDaemonsAreRemovedAtTheFirstStart) {
   if (!with_cgroup()) GTEST_SKIP() << "no memory cgroup can be made here";
   MemoryCgroups cgroups{"/", cgroup_parent_};
-  ASSERT_TRUE(cgroups.create("dgxmm-abc-7"));
+  ASSERT_TRUE(cgroups.create(kOurs + "7"));
   const auto of_another_daemon = cgroups.create("dgxmm-def-7");
   ASSERT_TRUE(of_another_daemon);
   auto ours = options();
-  ours.owned_prefix = "dgxmm-abc-";
+  ours.owned_prefix = kOurs;
   runtime_ = std::make_unique<ProcessRuntime>(loop_, ours);
-  const auto running = start(spec({"sleep", "1000"}, "dgxmm-abc-8"));
-  EXPECT_THAT(cgroups.groups("dgxmm-abc-"), SizeIs(1));
+  const auto running = start(spec({"sleep", "1000"}, kOurs + "8"));
+  EXPECT_THAT(cgroups.groups(kOurs), SizeIs(1));
   EXPECT_EQ(runtime_->presence(running), Presence::running);
   EXPECT_THAT(cgroups.groups("dgxmm-def-"), SizeIs(1)) << "it may be about to be entered, or hold the proof of a kill";
   cgroups.remove(*of_another_daemon);
@@ -583,18 +586,18 @@ TEST_F(ProcessRuntimeTest, EmptyGroupsOfEarlierDaemonsAreRemovedAtTheFirstStart)
 TEST_F(ProcessRuntimeTest, EnginesOfAnotherDaemonAreNotFoundByTheirCgroups) {
   if (!with_cgroup()) GTEST_SKIP() << "no memory cgroup can be made here";
   auto ours = options();
-  ours.owned_prefix = "dgxmm-abc-";
-  start(spec({"sleep", "1000"}, "dgxmm-abcd-7"));
+  ours.owned_prefix = kOurs;
+  start(spec({"sleep", "1000"}, kOthers + "7"));
   EXPECT_TRUE(ProcessRuntime(loop_, ours).find_owned().empty());
 }
 
 TEST_F(ProcessRuntimeTest, FindsAnEngineByItsCgroupWhenItsEnvironmentIsGone) {
   if (!with_cgroup()) GTEST_SKIP() << "no memory cgroup can be made here";
-  const auto instance = start(spec({"/bin/sh", "-c", "exec env -i sleep 1000"}, "dgxmm-abc-8"));
+  const auto instance = start(spec({"/bin/sh", "-c", "exec env -i sleep 1000"}, kOurs + "8"));
   ASSERT_TRUE(becomes_true(
       [&] { return command_digest_of(instance.pid) == command_digest(std::vector<std::string>{"sleep", "1000"}); }));
   const auto owned = make_runtime()->find_owned();
-  const auto found = std::ranges::find(owned, "dgxmm-abc-8", &std::pair<std::string, ports::Instance>::first);
+  const auto found = std::ranges::find(owned, kOurs + "8", &std::pair<std::string, ports::Instance>::first);
   ASSERT_NE(found, owned.end());
   EXPECT_EQ(found->second.pid, instance.pid);
   EXPECT_EQ(found->second.cgroup, instance.cgroup);
