@@ -181,7 +181,7 @@ TEST_F(Executor, P11_AVictimThatBecameBusyStopsThePlanUnlessItIsToldOtherwise) {
   ASSERT_TRUE(eventually([&] { return at(daemon.deployment("first"), "busy") == boost::json::value(true); }));
   const auto refused = daemon.run({"apply", plan});
   EXPECT_EQ(refused.exit_code, 1) << refused.all();
-  EXPECT_THAT(refused.err, HasSubstr("first has 1 request in flight by now"));
+  EXPECT_THAT(refused.err, HasSubstr("first is busy by now"));
   EXPECT_THAT(refused.err, HasSubstr("--even-if-busy"));
   EXPECT_EQ(daemon.state_of("first"), "ready");
 

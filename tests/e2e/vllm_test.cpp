@@ -181,6 +181,7 @@ TEST_F(VllmSleepPlans, P5_WhatItReallyFreedAsleepIsLearnedAndMakesAPlanThatIsCar
   EXPECT_EQ(complete("two").status, 200);
 
   // And the way back: a plan for the wake.
+  ASSERT_TRUE(eventually([&] { return at(daemon_->deployment("two"), "busy") == boost::json::value(false); }));
   const auto woken = daemon_->run({"wake", "one", "--yes"});
   EXPECT_EQ(woken.exit_code, 0) << woken.all();
   EXPECT_EQ(daemon_->state_of("two"), "stopped");
@@ -207,7 +208,7 @@ TEST_F(VllmSleepPlans, P11_OneThatBecameBusyIsNotPutToSleep) {
   ASSERT_TRUE(eventually([&] { return at(daemon_->deployment("one"), "busy") == boost::json::value(true); }));
   const auto applied = daemon_->run({"apply", "sleep:1"});
   EXPECT_EQ(applied.exit_code, 1) << applied.all();
-  EXPECT_THAT(applied.err, HasSubstr("one has 1 request in flight by now"));
+  EXPECT_THAT(applied.err, HasSubstr("one is busy by now"));
   EXPECT_EQ(daemon_->state_of("one"), "ready");
   behave("one", R"("hold": false)");
   EXPECT_EQ(answer.get().status, 200);

@@ -473,7 +473,7 @@ class Api final : public ports::HttpHandler {
     const auto begun =
         service_.operations.apply(set == "latest" ? std::string{} : set, call.parameters.at(1), even_if_busy);
     if (!begun) co_return problem(begun.error());
-    if (begun->changed) co_return co_await refusal("plan_changed", *begun->changed);
+    if (begun->changed) co_return co_await refusal("plan_changed", *begun->changed, begun->what_changed);
     co_return document(operation_view(service_, *begun->operation), 202);
   }
 

@@ -38,6 +38,16 @@ const planner::Plan* find_unchanged(const planner::Plan& shown, const planner::P
   return plan != nullptr && planner::is_as_shown(shown, *plan, even_if_busy) ? plan : nullptr;
 }
 
+/// What speaks against it by now; "" when something else has changed.
+std::string what_changed(const planner::Plan& shown, const planner::Plans& now, bool even_if_busy) {
+  const auto* plan = find_plan(now, shown.id);
+  if (plan == nullptr) return {};
+  const auto reasons = planner::new_reasons(shown, *plan, even_if_busy);
+  if (reasons.empty()) return {};
+  const bool only_busy = planner::is_as_shown(shown, *plan, true);
+  return fmt::format("{} by now{}", fmt::join(reasons, ", "), only_busy ? " (--even-if-busy carries it out)" : "");
+}
+
 /// Right after a restart one that has served has not been asked again yet.
 bool serves(const Deployment& deployment) {
   return deployment.state == State::ready || deployment.state == State::sleeping ||
@@ -128,7 +138,9 @@ Result<Operations::Begun> Operations::apply(const std::string& plan_set, const s
   if (unchanged == nullptr) {
     auto changed = admission_.plan_wanted(running->wanted);
     if (!changed) return fail(changed.error());
-    return Begun{.operation = {}, .changed = std::move(*changed)};
+    return Begun{.operation = {},
+                 .changed = std::move(*changed),
+                 .what_changed = what_changed(plan, *now, running->even_if_busy)};
   }
   running->operation = add(set, *unchanged);
   const auto& operation = running->operation;
@@ -137,7 +149,7 @@ Result<Operations::Begun> Operations::apply(const std::string& plan_set, const s
                               even_if_busy ? ", even if somebody is busy" : "", operation->title),
                   {{"operation", operation->id}, {"plan", plan_id}});
   loop_.spawn("plan " + plan_id, run(running));
-  return Begun{.operation = operation, .changed = {}};
+  return Begun{.operation = operation, .changed = {}, .what_changed = {}};
 }
 
 Result<const PlanSet*> Operations::find_meant(const std::string& plan_id) const {
@@ -320,7 +332,9 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
     auto changed = admission_.plan_wanted(running->wanted);
     if (!changed) co_return fail(changed.error());
     operation.new_plan_set = changed->id;
-    co_return fail("plan_changed", "the host has changed since the plan was made: " + now->summary,
+    const auto what = what_changed(plan, *now, running->even_if_busy);
+    co_return fail("plan_changed",
+                   (what.empty() ? "the host has changed since the plan was made" : what) + ": " + now->summary,
                    fmt::format("the plans by now are set {}", changed->id));
   }
   if (!running->wanted.returns) {

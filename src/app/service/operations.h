@@ -33,12 +33,13 @@ class Operations {
 
   /// Checks that the plan still is as it was shown and could be started, and begins. Returns the operation, or the new
   /// plans when the host has changed; then, and when the request fits by now without any plan, nothing is done. Errors:
-  /// `plan_not_found`, `does_not_fit` (the plan was shown as one that does not help), those of
-  /// `Admission::check_startable`.
-  /// `even_if_busy`: also when somebody who gives way has got requests in flight since the plan was shown.
+  /// `plan_not_found`, `plan_ambiguous`, `plan_unsafe`, `does_not_fit` (the plan was shown as one that does not help),
+  /// those of `Admission::check_startable`. `even_if_busy`: also when somebody who gives way has got requests in flight
+  /// since the plan was shown.
   struct Begun {
     std::shared_ptr<const dto::Operation> operation;
     std::optional<PlanSet> changed;
+    std::string what_changed;  ///< a sentence's beginning; empty: the plans tell
   };
   Result<Begun> apply(const std::string& plan_set, const std::string& plan_id, bool even_if_busy = false);
 

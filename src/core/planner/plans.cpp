@@ -101,7 +101,7 @@ bool interrupts(const Plan& plan, DeploymentId victim) {
                              [&](const Risk& risk) { return is_of_requests(risk) && risk.victim == victim; });
 }
 
-bool is_as_shown(const Plan& shown, const Plan& now, bool even_if_busy) {
+std::vector<std::string> new_reasons(const Plan& shown, const Plan& now, bool even_if_busy) {
   const auto was_shown = [&](const Risk& risk) {
     if (even_if_busy && is_of_requests(risk)) return true;
     return std::ranges::any_of(shown.unsafe, [&](const Risk& other) {
@@ -110,8 +110,17 @@ bool is_as_shown(const Plan& shown, const Plan& now, bool even_if_busy) {
       return as_bad && other.victim == risk.victim;
     });
   };
+  std::vector<std::string> reasons;
+  for (const auto& risk : now.unsafe) {
+    if (!was_shown(risk)) reasons.push_back(risk.text);
+  }
+  return reasons;
+}
+
+bool is_as_shown(const Plan& shown, const Plan& now, bool even_if_busy) {
   return now.id == shown.id && now.fits && now.stops == shown.stops && now.sleeps == shown.sleeps &&
-         now.config == shown.config && now.model_path == shown.model_path && std::ranges::all_of(now.unsafe, was_shown);
+         now.config == shown.config && now.model_path == shown.model_path &&
+         new_reasons(shown, now, even_if_busy).empty();
 }
 
 Plan settled(Plan plan) {

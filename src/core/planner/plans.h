@@ -105,8 +105,10 @@ std::vector<std::string> reasons_of(const Plan& plan);
 /// Whether the plan says that this one may have requests in flight.
 bool interrupts(const Plan& plan, DeploymentId victim);
 
-/// Whether `now` does just what was shown, and is unsafe for nothing that was not shown, but for requests in flight
-/// with `even_if_busy`. Its figures may be others.
+/// What `now` is unsafe for that was not shown; without requests in flight when `even_if_busy`.
+std::vector<std::string> new_reasons(const Plan& shown, const Plan& now, bool even_if_busy = false);
+
+/// Whether `now` does just what was shown, and has no new reasons. Its figures may be others.
 bool is_as_shown(const Plan& shown, const Plan& now, bool even_if_busy = false);
 
 /// Estimates the request under another configuration, with calibration. A failure means that this configuration

@@ -164,7 +164,10 @@ TEST_F(Operations, P11_P12_AReasonThatWasNotShownIsAChange) {
   }
   world.runtime.newest(first)->script.requests = 1;
   daemon.loop->run_for(10s);
-  EXPECT_EQ(member(apply(set, stop_first()), "code"), "plan_changed") << "it is busy";
+  const auto refused = apply(set, stop_first());
+  EXPECT_EQ(member(refused, "code"), "plan_changed");
+  EXPECT_TRUE(member(refused, "detail").starts_with("a is busy by now (--even-if-busy carries it out): Needs"))
+      << refused.body;
   EXPECT_EQ(world.runtime.newest(first)->stops, 0);
 }
 
