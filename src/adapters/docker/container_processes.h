@@ -13,7 +13,7 @@ namespace dgxmm::docker {
 class ContainerProcesses {
  public:
   /// `root` is where /proc is found.
-  explicit ContainerProcesses(std::filesystem::path root) : proc_(std::move(root) / "proc") {}
+  explicit ContainerProcesses(const std::filesystem::path& root) : proc_(root / "proc") {}
 
   [[nodiscard]] std::optional<host::ProcessStat> find(std::int64_t pid) const;
   /// The first process of a container and all that descend from it: in a container nobody else takes over a child whose
