@@ -112,9 +112,8 @@ struct HelpCommand {
 using Command =
     std::variant<ServeCommand, FitCommand, BudgetCommand, ModelsCommand, DeployCommand, PsCommand, StopCommand,
                  StartCommand, SleepCommand, WakeCommand, RemoveCommand, LogsCommand, PlanCommand, ScenarioCommand,
-                 ApplyCommand, CancelCommand, QueueCommand, EventsCommand, MemoryCommand, TopCommand,
-                 ProcessesCommand, OrphansCommand,
-                 CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
+                 ApplyCommand, CancelCommand, QueueCommand, EventsCommand, MemoryCommand, TopCommand, ProcessesCommand,
+                 OrphansCommand, CalibrationCommand, DoctorCommand, VersionCommand, CompletionCommand, HelpCommand>;
 
 struct Invocation {
   GlobalOptions global;
