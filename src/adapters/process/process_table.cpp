@@ -1,7 +1,6 @@
 #include "adapters/process/process_table.h"
 
 #include "adapters/process/launch.h"
-#include "base/numbers.h"
 
 #include <fmt/format.h>
 
@@ -205,11 +204,8 @@ std::vector<MarkedMember> marked_members() {
     auto name = variable_of(environment, kNameVariable);
     const auto mark = variable_of(environment, kFirstProcessVariable);
     if (!name || !mark) continue;
-    const auto colon = mark->find(':');
-    if (colon == std::string::npos) continue;
-    const auto first_pid = parse_number(mark->substr(0, colon));
-    const auto start = parse_number<std::uint64_t>(mark->substr(colon + 1));
-    if (first_pid && start) found.push_back({std::move(*name), pid, *first_pid, *start});
+    const auto first = host::parse_process_mark(*mark);
+    if (first) found.push_back({std::move(*name), pid, first->pid, first->start_time_ticks});
   }
   return found;
 }

@@ -66,16 +66,20 @@ ProcessMemory parse_proc_status(std::string_view text) {
   return memory;
 }
 
+std::optional<ProcessIdentity> parse_process_mark(std::string_view mark) {
+  const auto pid = parse_count(take_until(mark, ':'));
+  const auto start = parse_count(mark);
+  if (!pid || !start) return std::nullopt;
+  return ProcessIdentity{.pid = *pid, .start_time_ticks = static_cast<std::uint64_t>(*start)};
+}
+
 std::optional<ProcessIdentity> parse_first_process(std::string_view environment) {
   const std::string beginning = std::string{kFirstProcessVariable} + "=";
   while (!environment.empty()) {
     auto value = take_until(environment, '\0');
     if (!value.starts_with(beginning)) continue;
     value.remove_prefix(beginning.size());
-    const auto pid = parse_count(take_until(value, ':'));
-    const auto start = parse_count(value);
-    if (!pid || !start) return std::nullopt;
-    return ProcessIdentity{.pid = *pid, .start_time_ticks = static_cast<std::uint64_t>(*start)};
+    return parse_process_mark(value);
   }
   return std::nullopt;
 }

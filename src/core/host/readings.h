@@ -135,6 +135,9 @@ struct ProcessIdentity {
   std::uint64_t start_time_ticks = 0;
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
+
+/// Of the variable's value, `PID:START_TIME_TICKS`. Nothing when it is something else.
+std::optional<ProcessIdentity> parse_process_mark(std::string_view mark);
 /// The first process of the engine that a process belongs to, by /proc/<pid>/environ; nothing when it is of none.
 std::optional<ProcessIdentity> parse_first_process(std::string_view environment);
 
