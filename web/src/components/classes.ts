@@ -1,0 +1,4 @@
+/** The class names that are there, as one string. */
+export function classes(...names: (string | false | null | undefined)[]): string {
+  return names.filter(Boolean).join(' ');
+}

@@ -1,0 +1,23 @@
+import { defineConfig } from 'vitest/config';
+
+const daemon = process.env.DGXMM_URL ?? 'http://127.0.0.1:8484';
+const proxy = { '/api': { target: daemon, changeOrigin: true, headers: { origin: daemon } } };
+
+// No React plugin: esbuild compiles TSX by itself, and a change reloads the page.
+export default defineConfig({
+  build: {
+    target: 'es2022',
+    assetsInlineLimit: 0, // the page's Content-Security-Policy knows files only
+    modulePreload: { polyfill: false },
+    rollupOptions: {
+      // "use client" in the components' files means nothing here.
+      onwarn: (warning, warn) => {
+        if (warning.code !== 'MODULE_LEVEL_DIRECTIVE') warn(warning);
+      },
+    },
+  },
+  esbuild: { legalComments: 'none' },
+  server: { host: '127.0.0.1', proxy },
+  preview: { host: '127.0.0.1', proxy },
+  test: { environment: 'node', include: ['src/**/*.test.{ts,tsx}'], css: false },
+});
