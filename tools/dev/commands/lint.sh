@@ -47,6 +47,7 @@ cmd_lint() {
   }
   run_check "which folder includes which" python3 tools/check_layers.py
   run_check "links between pages" python3 tools/check_links.py
+  run_check "messages that pages quote" python3 tools/check_quotes.py
   run_check references check_references
   run_check "shell scripts" check_shell
   run_check formatting check_format
