@@ -13,6 +13,8 @@ export default ts.config(
   {
     rules: {
       '@typescript-eslint/consistent-type-imports': 'error',
+      // What scrolls must be reachable by keyboard.
+      'jsx-a11y/no-noninteractive-tabindex': ['error', { roles: ['group', 'log', 'tabpanel'], tags: [] }],
       // What comes from outside is text, always.
       'no-restricted-syntax': [
         'error',

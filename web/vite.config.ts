@@ -1,6 +1,12 @@
 import { defineConfig } from 'vitest/config';
 
 const daemon = process.env.DGXMM_URL ?? 'http://127.0.0.1:8484';
+// What the daemon sends with the page, so that `npm run preview` shows what it forbids.
+const headers = {
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+};
 const proxy = { '/api': { target: daemon, changeOrigin: true, headers: { origin: daemon } } };
 
 // No React plugin: esbuild compiles TSX by itself, and a change reloads the page.
@@ -18,6 +24,6 @@ export default defineConfig({
   },
   esbuild: { legalComments: 'none' },
   server: { host: '127.0.0.1', proxy },
-  preview: { host: '127.0.0.1', proxy },
+  preview: { host: '127.0.0.1', proxy, headers },
   test: { environment: 'node', include: ['src/**/*.test.{ts,tsx}'], css: false },
 });

@@ -1,3 +1,5 @@
+/* eslint jsx-a11y/no-redundant-roles: off, jsx-a11y/no-interactive-element-to-noninteractive-role: off --
+   laid out as cards, the elements of a table lose their roles unless these are written out */
 import { memo, useCallback, useMemo, useState, type ReactNode } from 'react';
 import { formatCount } from '../format/bytes';
 import { Button } from './Button';
@@ -35,7 +37,10 @@ interface Sorting {
   descending: boolean;
 }
 
-/** A table whose numbers line up, that scrolls by itself where it is too wide. */
+/**
+ * A table whose numbers line up, that scrolls by itself where it is too wide. On a narrow screen each row is a card; the
+ * roles are written out because elements that are not laid out as a table lose them.
+ */
 export function DataTable<Row>({ label, rows, columns, rowKey, details, rowName, limit = 100 }: DataTableProps<Row>) {
   const [sorting, setSorting] = useState<Sorting | null>(null);
   const [open, setOpen] = useState<ReadonlySet<string | number>>(new Set());
@@ -64,13 +69,12 @@ export function DataTable<Row>({ label, rows, columns, rowKey, details, rowName,
     });
 
   return (
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what scrolls must be reachable by keyboard
-    <div className={styles.scroll} role="region" aria-label={label} tabIndex={0}>
-      <table className={styles.table} aria-label={label}>
-        <thead>
-          <tr>
+    <div className={styles.scroll} role="group" aria-label={label} tabIndex={0}>
+      <table className={styles.table} aria-label={label} role="table">
+        <thead role="rowgroup">
+          <tr role="row">
             {details && (
-              <th>
+              <th role="columnheader">
                 <span className="only-read">Details</span>
               </th>
             )}
@@ -81,6 +85,7 @@ export function DataTable<Row>({ label, rows, columns, rowKey, details, rowName,
                 <th
                   key={column.key}
                   scope="col"
+                  role="columnheader"
                   className={classes(column.align === 'end' && styles.end)}
                   aria-sort={direction}
                 >
@@ -99,7 +104,7 @@ export function DataTable<Row>({ label, rows, columns, rowKey, details, rowName,
             })}
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {shown.map((row) => {
             const key = rowKey(row);
             return (
@@ -158,9 +163,9 @@ interface RowProps {
 const MemoRow = memo(function MemoRow({ row, id, name, columns, details, open, toggle }: RowProps) {
   return (
     <>
-      <tr>
+      <tr role="row">
         {details && (
-          <td>
+          <td role="cell" className={styles.toggleCell}>
             <button
               type="button"
               className={styles.toggle}
@@ -173,15 +178,22 @@ const MemoRow = memo(function MemoRow({ row, id, name, columns, details, open, t
           </td>
         )}
         {columns.map((column) => (
-          <td key={column.key} className={classes(column.align === 'end' && styles.end)}>
-            {column.render(row)}
+          <td
+            key={column.key}
+            role="cell"
+            data-title={column.title}
+            className={classes(column.align === 'end' && styles.end)}
+          >
+            <div className={styles.content}>{column.render(row)}</div>
           </td>
         ))}
       </tr>
       {details && open && (
-        <tr className={styles.details}>
-          <td />
-          <td colSpan={columns.length}>{details(row)}</td>
+        <tr role="row" className={styles.details}>
+          <td role="cell" />
+          <td role="cell" colSpan={columns.length}>
+            {details(row)}
+          </td>
         </tr>
       )}
     </>

@@ -44,8 +44,18 @@ export function Warnings({ warnings }: { warnings: Warning[] }) {
   );
 }
 
-/** What went wrong, what to do, and a way to try again. */
-export function ErrorNote({ error, what, retry }: { error: ApiError; what?: string; retry?: () => void }) {
+/** What went wrong, what to do, and a way to try again or to put the note away. */
+export function ErrorNote({
+  error,
+  what,
+  retry,
+  close,
+}: {
+  error: ApiError;
+  what?: string;
+  retry?: () => void;
+  close?: () => void;
+}) {
   return (
     <Note kind="error" role="alert">
       <p>
@@ -53,10 +63,19 @@ export function ErrorNote({ error, what, retry }: { error: ApiError; what?: stri
         {error.message}
       </p>
       {error.hint !== '' && <p className="quiet">{error.hint}</p>}
-      {retry && (
-        <Button small onClick={retry}>
-          Try again
-        </Button>
+      {(retry ?? close) && (
+        <div className="row">
+          {retry && (
+            <Button small onClick={retry}>
+              Try again
+            </Button>
+          )}
+          {close && (
+            <Button small onClick={close}>
+              Close
+            </Button>
+          )}
+        </div>
       )}
     </Note>
   );
