@@ -71,6 +71,11 @@ inline constexpr bool is_string_map<std::map<std::string, T>> = true;
 template <class T>
 inline constexpr bool is_all_optional = false;
 
+/// Absent and null mean the same. What may be absent is said by the type.
+template <class T, class Member>
+inline constexpr bool may_be_absent = is_all_optional<T> || is_optional<Member> || is_vector<Member> ||
+                                      is_string_map<Member> || std::is_same_v<Member, bool>;
+
 inline std::unexpected<Error> wrong(const std::string& path, std::string_view expected) {
   return fail("bad_field", (path.empty() ? std::string{"the document"} : path) + ": expected " + std::string{expected},
               {}, path);
@@ -164,10 +169,7 @@ Result<T> decode_object(const bj::value& value, Unknown unknown, const std::stri
     const auto where = join(path, d.name);
     const auto* found = object->if_contains(d.name);
     if (found == nullptr || found->is_null()) {
-      // Absent and null mean the same. What may be absent is said by the type.
-      constexpr bool kMayBeAbsent = is_all_optional<T> || is_optional<Member> || is_vector<Member> ||
-                                    is_string_map<Member> || std::is_same_v<Member, bool>;
-      if constexpr (!kMayBeAbsent) error = Error{"missing_field", where + ": is required", {}, where};
+      if constexpr (!may_be_absent<T, Member>) error = Error{"missing_field", where + ": is required", {}, where};
       return;
     }
     auto decoded = decode<Member>(*found, unknown, where);

@@ -463,6 +463,19 @@ struct Version {
   std::string api = "v1";
 };
 
+struct Health {
+  std::string status;  ///< ok, trouble
+  std::string detail;  ///< what is wrong; empty when nothing is
+};
+
+/// One of dgxmm's own.
+struct Setting {
+  std::string name;
+  std::string value;   ///< masked when it is a secret
+  std::string source;  ///< where it came from: a file and line, a variable, a flag, or "default"
+  std::string description;
+};
+
 /// RFC 9457, with a stable `code`.
 struct Problem {
   std::string type = "about:blank";

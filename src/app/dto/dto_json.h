@@ -86,6 +86,8 @@ BOOST_DESCRIBE_STRUCT(OomFloor, (), (model, fingerprint, configuration, killed_b
 BOOST_DESCRIBE_STRUCT(Duration, (), (model, fingerprint, action, level, took_s, recorded_at))
 BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors, durations))
 BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api))
+BOOST_DESCRIBE_STRUCT(Health, (), (status, detail))
+BOOST_DESCRIBE_STRUCT(Setting, (), (name, value, source, description))
 BOOST_DESCRIBE_STRUCT(Problem, (), (type, title, status, detail, code, hint, where, plans, holders, failure))
 BOOST_DESCRIBE_STRUCT(FitOfModel, (), (model, fit, error))
 BOOST_DESCRIBE_STRUCT(DeploymentChange, (), (priority, pinned, labels))

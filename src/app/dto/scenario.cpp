@@ -1,6 +1,6 @@
 #include "app/dto/scenario.h"
 
-#include "app/dto/dto_json.h"
+#include "app/dto/dto_schema.h"
 #include "core/model/gguf_hyper_parameters.h"
 
 #include <fmt/format.h>
@@ -496,6 +496,10 @@ std::string write_scenario(const planner::Scenario& scenario) {
   auto value = json::to_value(document);
   leave_out_unknown(value);
   return json::bj::serialize(value);
+}
+
+boost::json::value scenario_schema(json::Components& components) {
+  return json::schema<ScenarioDocument>(json::Side::read, components);
 }
 
 }  // namespace dgxmm::dto

@@ -3,9 +3,15 @@
 #include "core/model/layout.h"
 #include "core/planner/scenario.h"
 
+#include <boost/json/fwd.hpp>
+
 #include <functional>
 #include <string>
 #include <string_view>
+
+namespace dgxmm::json {
+class Components;
+}  // namespace dgxmm::json
 
 // A described host as a JSON document; docs/scenario.md says what stands in it.
 namespace dgxmm::dto {
@@ -19,5 +25,8 @@ Result<planner::Scenario> read_scenario(std::string_view text, const DescribeMod
 
 /// As one line. What is not known is left out.
 std::string write_scenario(const planner::Scenario& scenario);
+
+/// Of a document that `read_scenario` takes and `write_scenario` writes.
+boost::json::value scenario_schema(json::Components& components);
 
 }  // namespace dgxmm::dto

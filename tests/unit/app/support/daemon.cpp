@@ -1,6 +1,8 @@
 #include "unit/app/support/daemon.h"
 
+#include "app/api/openapi.h"
 #include "base/log.h"
+#include "support/api_description.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,8 +11,19 @@
 namespace dgxmm::testing {
 namespace {
 
+/// Every answer in every test is what docs/openapi.json says.
+void expect_as_described(const std::string& method, const std::string& path, const ports::HttpResponse& response) {
+  static const ApiDescription kDescription{api::openapi_document()};
+  const auto faults =
+      kDescription.faults_of_answer(method, path, response.status, header(response, "Content-Type"), response.body);
+  for (const auto& fault : faults) ADD_FAILURE() << method << " " << path << ": " << fault;
+}
+
 ports::Task<> answer(ports::HttpHandler& api, ports::HttpRequest request, PendingResponse response) {
+  const auto method = request.method;
+  const auto path = request.path;
   auto answered = co_await api.handle(std::move(request));
+  expect_as_described(method, path, answered);
   response->emplace(std::move(answered));
 }
 

@@ -1,0 +1,44 @@
+#include "app/api/documents.h"
+#include "app/api/handlers.h"
+#include "app/api/views.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace dgxmm::api {
+namespace {
+
+constexpr std::size_t kProcessRows = 25;
+
+}  // namespace
+
+Handlers::Answer Handlers::budget(Call) {
+  const auto snapshot = service_.sampler.refresh();
+  if (snapshot->problem) co_return problem(*snapshot->problem);
+  co_return document(budget_view(service_, *snapshot));
+}
+
+Handlers::Answer Handlers::memory(Call) {
+  const auto reading = co_await service_.ledger.read(0);
+  if (reading.snapshot->problem) co_return problem(*reading.snapshot->problem);
+  co_return document(memory_view(service_, reading));
+}
+
+Handlers::Answer Handlers::processes(Call) {
+  const auto reading = co_await service_.ledger.read(kProcessRows);
+  co_return document(processes_view(reading));
+}
+
+Handlers::Answer Handlers::list_orphans(Call) {
+  std::vector<dto::Orphan> result;
+  for (const auto& orphan : service_.orphans.find()) result.push_back(orphan_view(orphan));
+  co_return document(result);
+}
+
+Handlers::Answer Handlers::stop_orphan(Call call) {
+  const auto stopped = co_await service_.orphans.stop(call.parameters.at(0));
+  if (!stopped) co_return problem(stopped.error());
+  co_return document(orphan_view(*stopped));
+}
+
+}  // namespace dgxmm::api
