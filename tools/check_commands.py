@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""check_commands.py DGXMM: compares the commands in README.md and docs/*.md with the help of the program itself.
+"""check_commands.py DGXMM: compares the commands in README.md and docs/*.md with the program's own completion script.
 
 Read are lines that begin with `$ dgxmm` in fenced blocks, and code spans that begin with `dgxmm`. Each has to name a command
-of the program, and only flags that its help knows."""
+of the program, and only flags that it takes."""
 
 import pathlib
 import re
@@ -13,6 +13,8 @@ import sys
 SPAN = re.compile(r"`(dgxmm [^`]+)`")
 FLAG = re.compile(r"^--?[a-z][\w-]*")
 COMMAND = re.compile(r"^[a-z][a-z-]*$")
+OFFERED = re.compile(r"^ *'?([a-z-]+)'?\) words=\"([^\"]*)\"", re.MULTILINE)
+EVERYWHERE = re.compile(r'compgen -W "\$words ([^"]*)"')
 ENDS = re.compile(r"\s(?:[|>&;#]|…).*| {2,}.*")  # what a shell, or a reader, takes for something else
 
 
@@ -29,43 +31,31 @@ def documented(text):
 
 
 class Program:
-    def __init__(self, path):
-        self.path, self.known = path, {}
-
-    def help(self, *command):
-        """None for a command that the program does not have."""
-        if command not in self.known:
-            done = subprocess.run([self.path, *command, "--help"], capture_output=True, text=True, check=False)
-            self.known[command] = done.stdout if done.returncode == 0 else None
-        return self.known[command]
+    def __init__(self, completion):
+        """`completion`: the script for bash, which has every command with its flags, and the flags of the whole program."""
+        self.commands = {name: set(words.split()) for name, words in OFFERED.findall(completion)}
+        self.flags = set(EVERYWHERE.search(completion)[1].split())
 
 
 def complaint(words, program):
     """What is wrong with a command; None when it is one."""
-    everywhere = flags_of(program.help())
     words = [word.split("=")[0] for word in words]
-    while words and words[0].startswith("-"):  # before the command: those of the whole program, some with a value
-        if words[0] not in everywhere:
-            return f"dgxmm knows no {words[0]}"
-        words = words[2:] if len(words) > 1 and not words[1].startswith("-") and not COMMAND.match(words[1]) else words[1:]
+    while words and words[0].startswith("-"):  # before the command; some have a value
+        flag = words.pop(0)
+        if flag not in program.flags:
+            return f"dgxmm knows no {flag}"
+        if words and words[0] not in program.commands and not words[0].startswith("-"):
+            words.pop(0)
     if not words or not COMMAND.match(words[0]):
         return None
-    command = [words.pop(0)]
-    if words and COMMAND.match(words[0]) and program.help(*command, words[0]) != program.help(*command):
-        command += [words.pop(0)] if program.help(*command, words[0]) else []
-    text = program.help(*command)
-    if text is None:
-        return f"there is no dgxmm {' '.join(command)}"
-    known = everywhere | flags_of(text)
+    command = words.pop(0)
+    if command not in program.commands:
+        return f"there is no dgxmm {command}"
     for word in words:
         flag = FLAG.match(word)
-        if flag and flag[0] not in known:
-            return f"dgxmm {' '.join(command)} knows no {flag[0]}"
+        if flag and flag[0] not in program.flags | program.commands[command]:
+            return f"dgxmm {command} knows no {flag[0]}"
     return None
-
-
-def flags_of(text):
-    return set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", text or ""))
 
 
 def complaints(text, program):
@@ -77,7 +67,8 @@ def complaints(text, program):
 
 def main(path):
     root = pathlib.Path(__file__).parents[1]
-    program, failed, seen = Program(path), False, 0
+    script = subprocess.run([path, "completion", "bash"], capture_output=True, text=True, check=True).stdout
+    program, failed, seen = Program(script), False, 0
     for file in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
         text = file.read_text()
         seen += sum(1 for _ in documented(text))

@@ -6,22 +6,18 @@ import unittest
 import check_commands
 
 
-class Fake:
-    PAGES = {
-        (): "--json --address HOST:PORT  -h,--help",
-        ("ps",): "--all  -h,--help",
-        ("logs",): "-f,--follow  --help",
-        ("scenario",): "export  --help",
-        ("scenario", "export"): "--ctx-size N  --help",
-    }
-
-    def help(self, *command):
-        return self.PAGES.get(command)
+COMPLETION = """
+    '') words="ps logs scenario" ;;
+    ps) words="-h --help -a --all"; files=0 ;;
+    logs) words="-h --help -f --follow"; files=0 ;;
+    scenario) words="-h --help --ctx-size export"; files=1 ;;
+  COMPREPLY=($(compgen -W "$words -h --help --json --address" -- "$word"))
+"""
 
 
 class Commands(unittest.TestCase):
     def complaints(self, text):
-        return list(check_commands.complaints(text, Fake()))
+        return list(check_commands.complaints(text, check_commands.Program(COMPLETION)))
 
     def in_a_block(self, *lines):
         return self.complaints("```console\n" + "".join(f"{line}\n" for line in lines) + "```\n")
@@ -37,7 +33,7 @@ class Commands(unittest.TestCase):
 
     def test_a_flag_that_there_is_not_is_named(self):
         self.assertEqual(self.in_a_block("$ dgxmm ps --everything"), [(2, "dgxmm ps knows no --everything")])
-        self.assertEqual(self.in_a_block("$ dgxmm scenario export M --all"), [(2, "dgxmm scenario export knows no --all")])
+        self.assertEqual(self.in_a_block("$ dgxmm scenario export M --all"), [(2, "dgxmm scenario knows no --all")])
         self.assertEqual(self.in_a_block("$ dgxmm --nowhere ps"), [(2, "dgxmm knows no --nowhere")])
 
     def test_flags_of_the_whole_program_may_come_first_or_last(self):
