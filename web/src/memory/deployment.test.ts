@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Config } from '../api/types';
+import type { Config, Deployment } from '../api/types';
 import { canSleep, contextOf, inOrder, portOf, settingsOf } from './deployment';
 
 const llama = { engine: 'llama.cpp', ctx_size: 8192, parallel: 2, max_model_len: null, kv_unified: false } as Config;
@@ -23,7 +23,7 @@ test('the port is that of the address, and none where there is no address', () =
 });
 
 test('those that run stand first, and of those that have ended the newest', () => {
-  const of = (id: number, state: string) => ({ id, state });
+  const of = (id: number, state: Deployment['state']) => ({ id, state });
   const order = inOrder([of(1, 'stopped'), of(2, 'ready'), of(3, 'failed'), of(4, 'sleeping')]);
   expect(order.map((one) => one.id)).toEqual([2, 4, 3, 1]);
 });

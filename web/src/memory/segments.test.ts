@@ -16,7 +16,12 @@ function measured(total: number, complete = true): Measured {
   };
 }
 
-function deployment(id: number, state: string, reserved: number, held: Measured | null): BudgetDeployment {
+function deployment(
+  id: number,
+  state: BudgetDeployment['state'],
+  reserved: number,
+  held: Measured | null,
+): BudgetDeployment {
   return { id, name: `m${id}`, state, reserved_bytes: reserved, measured: held };
 }
 

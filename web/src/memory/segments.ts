@@ -39,7 +39,7 @@ export interface Bar {
 /** More deployments than these are drawn as one: thinner ones could not be seen. */
 export const deployments_drawn = 16;
 
-const counted_in_full = new Set(['starting', 'loading', 'ready', 'unknown']);
+const counted_in_full = new Set<BudgetDeployment['state']>(['starting', 'loading', 'ready', 'unknown']);
 
 /** What the budget counts for a deployment (B2). */
 export function countedBytes(deployment: Pick<BudgetDeployment, 'state' | 'reserved_bytes' | 'measured'>): number {

@@ -3,6 +3,7 @@ import type { Deployment, Measured } from '../../api/types';
 import { asApiError, type ApiError } from '../../api/problem';
 import { Age } from '../../components/Age';
 import { DataTable, type Column } from '../../components/DataTable';
+import { ActionMenu } from '../../components/Menu';
 import { ErrorNote } from '../../components/Note';
 import { Size } from '../../components/Size';
 import { StateBadge } from '../../components/StateBadge';
@@ -14,7 +15,7 @@ import { showRefusal } from '../../state/refusal';
 import { useShared } from '../../state/shared';
 import { DeploymentDetails } from './DeploymentDetails';
 import { DeploymentDialog, type DialogKind } from './DeploymentDialog';
-import { RowActions } from './RowActions';
+import { otherActions, RowActions } from './RowActions';
 import styles from './MemoryPage.module.css';
 
 /** A deployment, with what it holds by the newest reading of the host. */
@@ -29,6 +30,8 @@ export interface RowHandlers {
   ask: (kind: DialogKind, id: number) => void;
   /** Does it at once; a failure is shown, and one that does not fit shows its plans. */
   run: (what: string, work: Promise<void>) => void;
+  /** Opens the menu of its other actions, or closes it, at that button. */
+  more: (id: number, button: HTMLElement) => void;
 }
 
 /** Seconds between two looks at who is busy: requests that come and go are no events. */
@@ -37,6 +40,7 @@ const activity_s = 5;
 export function Deployments({ deployments }: { deployments: readonly Deployment[] }) {
   const counted = useDaemon((state) => state.budget?.deployments);
   const [dialog, setDialog] = useState<{ kind: DialogKind; id: number } | null>(null);
+  const [menu, setMenu] = useState<{ id: number; button: HTMLElement } | null>(null);
   const [failed, setFailed] = useState<{ what: string; error: ApiError } | null>(null);
 
   useEffect(() => {
@@ -59,6 +63,7 @@ export function Deployments({ deployments }: { deployments: readonly Deployment[
   const handlers = useMemo(
     (): RowHandlers => ({
       ask: (kind, id) => setDialog({ kind, id }),
+      more: (id, button) => setMenu((old) => (old?.button === button ? null : { id, button })),
       run: (what, work) => {
         setFailed(null);
         work.catch((thrown: unknown) => {
@@ -71,6 +76,8 @@ export function Deployments({ deployments }: { deployments: readonly Deployment[
   );
   const columns = useMemo(() => columnsWith(handlers), [handlers]);
 
+  const inMenu = deployments.find((one) => one.id === menu?.id);
+
   return (
     <>
       {failed && <ErrorNote error={failed.error} what={failed.what} close={() => setFailed(null)} />}
@@ -81,6 +88,12 @@ export function Deployments({ deployments }: { deployments: readonly Deployment[
         rowKey={rowKey}
         rowName={rowName}
         details={DeploymentDetails}
+      />
+      <ActionMenu
+        label={`More for ${inMenu?.name ?? ''}`}
+        anchor={(inMenu && menu?.button) ?? null}
+        actions={inMenu ? otherActions(inMenu, handlers) : []}
+        onClose={() => setMenu(null)}
       />
       {dialog && (
         <DeploymentDialog

@@ -1,38 +1,23 @@
 import type { Deployment } from '../../api/types';
 import { Button } from '../../components/Button';
-import { ActionMenu, type MenuAction } from '../../components/Menu';
+import type { MenuAction } from '../../components/Menu';
 import { canSleep, hasEnded } from '../../memory/deployment';
 import { changeDeployment, startDeployment, wakeDeployment } from '../../state/actions';
 import type { RowHandlers } from './Deployments';
 import styles from './MemoryPage.module.css';
 
-/** The likeliest action as a button, the others in a menu. */
+/** The likeliest action as a button, and one that opens the menu of the others. */
 export function RowActions({ deployment, handlers }: { deployment: Deployment; handlers: RowHandlers }) {
-  const { id, name, state, pinned } = deployment;
-  const { ask, run } = handlers;
-  const start = () => run(`Starting ${name}`, startDeployment(id));
-  const wake = () => run(`Waking ${name}`, wakeDeployment(id));
-
-  const actions: MenuAction[] = [];
-  const offer = (wanted: boolean, label: string, onSelect: () => void) => wanted && actions.push({ label, onSelect });
-  offer(canSleep(deployment), 'Put to sleep …', () => ask('sleep', id));
-  offer(state === 'sleeping', 'Stop …', () => ask('stop', id));
-  offer(!hasEnded(deployment) && state !== 'stopping', 'Restart …', () => ask('restart', id));
-  offer(true, 'Logs', () => ask('logs', id));
-  offer(true, 'Priority …', () => ask('priority', id));
-  offer(true, pinned ? 'Unpin' : 'Pin', () =>
-    run(`${pinned ? 'Unpinning' : 'Pinning'} ${name}`, changeDeployment(id, { pinned: !pinned })),
-  );
-  offer(hasEnded(deployment), 'Remove …', () => ask('remove', id));
-
+  const { id, name, state } = deployment;
+  const { ask, run, more } = handlers;
   return (
     <span className={styles.actions}>
       {hasEnded(deployment) ? (
-        <Button small onClick={start} aria-label={`Start ${name} again`}>
+        <Button small onClick={() => run(`Starting ${name}`, startDeployment(id))} aria-label={`Start ${name} again`}>
           Start
         </Button>
       ) : state === 'sleeping' ? (
-        <Button small onClick={wake} aria-label={`Wake ${name}`}>
+        <Button small onClick={() => run(`Waking ${name}`, wakeDeployment(id))} aria-label={`Wake ${name}`}>
           Wake
         </Button>
       ) : (
@@ -40,7 +25,33 @@ export function RowActions({ deployment, handlers }: { deployment: Deployment; h
           Stop
         </Button>
       )}
-      <ActionMenu label={`More for ${name}`} actions={actions} />
+      <Button
+        small
+        aria-label={`More for ${name}`}
+        aria-haspopup="menu"
+        onClick={(event) => more(id, event.currentTarget)}
+      >
+        ⋯
+      </Button>
     </span>
   );
+}
+
+/** What else can be done with a deployment. */
+export function otherActions(deployment: Deployment, { ask, run }: RowHandlers): MenuAction[] {
+  const { id, name, state, pinned } = deployment;
+  const offers: [boolean, string, () => void][] = [
+    [canSleep(deployment), 'Put to sleep …', () => ask('sleep', id)],
+    [state === 'sleeping', 'Stop …', () => ask('stop', id)],
+    [!hasEnded(deployment) && state !== 'stopping', 'Restart …', () => ask('restart', id)],
+    [true, 'Logs', () => ask('logs', id)],
+    [true, 'Priority …', () => ask('priority', id)],
+    [
+      true,
+      pinned ? 'Unpin' : 'Pin',
+      () => run(`${pinned ? 'Unpinning' : 'Pinning'} ${name}`, changeDeployment(id, { pinned: !pinned })),
+    ],
+    [hasEnded(deployment), 'Remove …', () => ask('remove', id)],
+  ];
+  return offers.filter(([offered]) => offered).map(([, label, onSelect]) => ({ label, onSelect }));
 }
