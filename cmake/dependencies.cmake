@@ -1,6 +1,7 @@
 # One place for what dgxmm takes from outside; why each: docs/decisions.md.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_package(Boost 1.81 REQUIRED)          # headers: Asio, Beast, JSON, Describe; bodies are compiled in thirdparty/
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

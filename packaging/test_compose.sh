@@ -95,6 +95,7 @@ inside ps
 url=$(inside ps --json | grep -oE 'http://127.0.0.1:[0-9]+/v1' | head -n 1)
 curl --silent --fail "$url/models" | grep --quiet '"model"' || fail "it does not answer on the host's loopback"
 inside ps --json | grep --quiet --extended-regexp '"anon_bytes":[1-9]' || fail "its memory is not measured"
+curl --silent --fail "http://$DGXMM_LISTEN/" | grep --quiet '<script' || fail "no page"
 # The daemon is replaced; the engine is not.
 before=$(docker ps --quiet --no-trunc --filter label=dgxmm.name)
 compose restart dgxmm >/dev/null 2>&1

@@ -48,6 +48,12 @@ for _ in $(seq 100); do
   sleep 0.1
 done
 [ "${answered:-no}" = yes ] || { echo "the daemon does not answer" >&2; exit 1; }
+python3 - "http://127.0.0.1:$port" <<'PYTHON'
+import re, sys, urllib.request
+page = urllib.request.urlopen(sys.argv[1] + "/").read().decode()
+script = re.search(r'src="(/assets/[^"]+\.js)"', page)[1]
+assert urllib.request.urlopen(sys.argv[1] + script).read(), "the page's script is empty"
+PYTHON
 
 # An upgrade keeps what the owner wrote.
 echo 'safety_margin_gib = 9' >>"$root/etc/dgxmm/settings.toml"

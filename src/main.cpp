@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/masking.h"
 #include "cli/cli.h"
+#include "page/embedded_page.h"
 
 #include <fmt/format.h>
 
@@ -169,7 +170,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
                  .gpu_present = probe.has_nvidia_driver()}},
       settings,
       {.state_dir = settings.state_dir, .boot_id = process::boot_id(), .instance_prefix = options.owned_prefix}};
-  const auto handler = api::make_api(service, build);
+  const auto handler = api::make_api(service, build, page::embedded_page());
   net::HttpServer server{loop, *handler};
 
   const auto address = settings::parse_listen(settings.listen);

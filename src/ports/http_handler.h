@@ -1,10 +1,12 @@
 #pragma once
 #include "ports/event_loop.h"
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,15 @@ struct HttpResponse {
   std::string body;
   std::unique_ptr<BodyStream> stream;  ///< when set, sent chunked instead of `body`
 };
+
+/// What every answer of dgxmm's own tells a browser: it is what it says it is, loads nothing, is shown in nobody's
+/// frame, and is for no other site. A page replaces the Content-Security-Policy by its own.
+inline constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kProtectiveHeaders{
+    {{"X-Content-Type-Options", "nosniff"},
+     {"Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+     {"Referrer-Policy", "no-referrer"},
+     {"Cross-Origin-Resource-Policy", "same-origin"},
+     {"Cross-Origin-Opener-Policy", "same-origin"}}};
 
 /// What the server calls for each request. Must not throw for bad input; an exception becomes a 500.
 class HttpHandler {

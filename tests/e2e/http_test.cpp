@@ -3,9 +3,13 @@
 
 #include <gmock/gmock.h>
 
+#include <regex>
+
 namespace dgxmm::e2e {
 namespace {
 
+using ::testing::Contains;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 class Http : public EndToEnd {};
@@ -102,6 +106,58 @@ TEST_F(Http, HealthAndMetricsAreThereForMonitoring) {
   EXPECT_EQ(metrics.status, 200);
   EXPECT_THAT(metrics.headers.at("content-type"), HasSubstr("text/plain; version=0.0.4"));
   EXPECT_THAT(metrics.body, HasSubstr("\n# TYPE dgxmm_"));
+}
+
+/// The files that a page names.
+std::vector<std::string> files_of(const std::string& page) {
+  std::vector<std::string> found;
+  const std::regex reference{R"re((?:src|href)="(/[^"]+)")re"};
+  for (std::sregex_iterator at{page.begin(), page.end(), reference}, end; at != end; ++at) found.push_back((*at)[1]);
+  return found;
+}
+
+TEST_F(Http, ThePageAndItsFilesComeOutOfTheProgramWithoutAToken) {
+  if (!DGXMM_WEB) GTEST_SKIP() << "built without the page: DGXMM_WEB";
+  const Daemon daemon{{.flags = {"--token", "correct-horse"}}};
+  const auto page = http(daemon.port(), "GET", "/");
+  ASSERT_EQ(page.status, 200);
+  EXPECT_EQ(page.headers.at("content-type"), "text/html; charset=utf-8");
+  EXPECT_EQ(page.headers.at("cache-control"), "no-cache");
+  EXPECT_THAT(page.headers.at("content-security-policy"), HasSubstr("script-src 'self';"));
+  EXPECT_EQ(page.headers.at("x-content-type-options"), "nosniff");
+  EXPECT_EQ(page.body.find("<style"), std::string::npos) << "the policy forbids it";
+  EXPECT_EQ(page.body.find("<script>"), std::string::npos) << "the policy forbids it";
+
+  const auto files = files_of(page.body);
+  EXPECT_THAT(files, Contains(EndsWith(".js")));
+  for (const auto& path : files) {
+    const auto plain = http(daemon.port(), "GET", path);
+    EXPECT_EQ(plain.status, 200) << path;
+    EXPECT_EQ(plain.headers.count("content-encoding"), 0U) << path;
+    EXPECT_EQ(plain.headers.at("content-length"), std::to_string(plain.body.size())) << path;
+    if (path.starts_with("/assets/")) EXPECT_THAT(plain.headers.at("cache-control"), HasSubstr("immutable")) << path;
+    const auto again = http(daemon.port(), "GET", path, {}, {{"If-None-Match", plain.headers.at("etag")}});
+    EXPECT_EQ(again.status, 304) << path;
+    EXPECT_EQ(again.body, "") << path;
+    if (!path.ends_with(".js")) continue;
+    EXPECT_EQ(plain.headers.at("content-type"), "text/javascript; charset=utf-8") << path;
+    const auto packed = http(daemon.port(), "GET", path, {}, {{"Accept-Encoding", "gzip, deflate"}});
+    EXPECT_EQ(packed.headers.at("content-encoding"), "gzip") << path;
+    EXPECT_EQ(packed.body.substr(0, 2), "\x1f\x8b") << path;
+    EXPECT_LT(packed.body.size(), plain.body.size()) << path;
+    const auto head = http(daemon.port(), "HEAD", path);
+    EXPECT_EQ(head.headers.at("content-length"), plain.headers.at("content-length")) << path;
+    EXPECT_EQ(head.body, "") << path;
+  }
+  EXPECT_EQ(http(daemon.port(), "GET", "/", {}, {{"Origin", "http://evil.example"}}).status, 403);
+}
+
+TEST_F(Http, WithoutThePageTheRootSaysSo) {
+  if (DGXMM_WEB) GTEST_SKIP() << "built with the page";
+  const Daemon daemon;
+  const auto answer = http(daemon.port(), "GET", "/");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_THAT(answer.body, HasSubstr("/api/v1"));
 }
 
 }  // namespace

@@ -67,6 +67,8 @@ ports::HttpResponse problem(const Error& error) {
   ports::HttpResponse response;
   response.status = status;
   response.headers.emplace_back("Content-Type", "application/problem+json");
+  response.headers.emplace_back("Cache-Control", "no-store");
+  response.headers.insert(response.headers.end(), ports::kProtectiveHeaders.begin(), ports::kProtectiveHeaders.end());
   response.body = problem_document(status, error.code, error.message);
   return response;
 }

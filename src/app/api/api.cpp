@@ -21,10 +21,29 @@ constexpr std::size_t kBodyLimit = std::size_t{64} * 1024;
 
 class Api final : public ports::HttpHandler {
  public:
-  Api(service::Service& service, BuildInfo build) : settings_(service.settings), handlers_(service, std::move(build)) {}
+  Api(service::Service& service, BuildInfo build, std::span<const PageFile> page)
+      : settings_(service.settings),
+        handlers_(service, std::move(build)),
+        page_(page) {}
 
   ports::Task<HttpResponse> handle(HttpRequest request) override {
-    if (const auto denied = check_access(request, settings_)) co_return problem(*denied);
+    auto response = co_await answer(std::move(request));
+    protect(response);
+    co_return response;
+  }
+
+  [[nodiscard]] std::size_t body_limit(const std::string& method, const std::string& path) const override {
+    static_cast<void>(method);
+    static_cast<void>(path);
+    return kBodyLimit;
+  }
+
+ private:
+  ports::Task<HttpResponse> answer(HttpRequest request) {
+    const bool is_page = page_.has(request.path);
+    const bool needs_token = !is_page && request.path != "/healthz";  // the page asks its user for the token
+    if (const auto denied = check_access(request, settings_, needs_token)) co_return problem(*denied);
+    if (is_page) co_return page_.answer(request);
     const auto method = request.method;  // a HEAD comes as a GET, and the server leaves the body out
     std::string allowed;
     for (const auto& route : routes()) {
@@ -46,21 +65,16 @@ class Api final : public ports::HttpHandler {
                             request.path});
   }
 
-  [[nodiscard]] std::size_t body_limit(const std::string& method, const std::string& path) const override {
-    static_cast<void>(method);
-    static_cast<void>(path);
-    return kBodyLimit;
-  }
-
- private:
   const settings::Settings& settings_;
   Handlers handlers_;
+  Page page_;
 };
 
 }  // namespace
 
-std::unique_ptr<ports::HttpHandler> make_api(service::Service& service, BuildInfo build) {
-  return std::make_unique<Api>(service, std::move(build));
+std::unique_ptr<ports::HttpHandler> make_api(service::Service& service, BuildInfo build,
+                                             std::span<const PageFile> page) {
+  return std::make_unique<Api>(service, std::move(build), page);
 }
 
 }  // namespace dgxmm::api

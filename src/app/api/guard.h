@@ -11,6 +11,8 @@ namespace dgxmm::api {
 /// `bad_host` (403): a name that is not ours, as in DNS rebinding. `bad_origin` (403): a page of another site.
 /// `unauthorized` (401): the token is missing or wrong. `unsupported_media_type` (415): a body that is not JSON, which
 /// is all that a foreign page could send without asking.
-std::optional<Error> check_access(const ports::HttpRequest& request, const settings::Settings& settings);
+/// What needs no token is for everybody who may ask at all.
+std::optional<Error> check_access(const ports::HttpRequest& request, const settings::Settings& settings,
+                                  bool needs_token = true);
 
 }  // namespace dgxmm::api

@@ -2,6 +2,7 @@
 
 #include "app/dto/dto_json.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -35,9 +36,15 @@ ports::HttpResponse text_response(int status, std::string body, std::string cont
   response.status = status;
   response.headers.emplace_back("Content-Type", std::move(content_type));
   response.headers.emplace_back("Cache-Control", "no-store");
-  response.headers.emplace_back("X-Content-Type-Options", "nosniff");
   response.body = std::move(body);
   return response;
+}
+
+void protect(ports::HttpResponse& response) {
+  for (const auto& [name, value] : ports::kProtectiveHeaders) {
+    const auto has_name = [&](const auto& header) { return header.first == name; };
+    if (std::ranges::none_of(response.headers, has_name)) response.headers.emplace_back(name, value);
+  }
 }
 
 int status_of(const std::string& code) {

@@ -11,6 +11,9 @@ namespace dgxmm::api {
 ports::HttpResponse json_response(int status, std::string body);
 ports::HttpResponse text_response(int status, std::string body, std::string content_type = "text/plain; charset=utf-8");
 
+/// Adds those of ports::kProtectiveHeaders that it does not have.
+void protect(ports::HttpResponse& response);
+
 /// The HTTP status of an error code; 500 for a code that nobody listed.
 int status_of(const std::string& code);
 

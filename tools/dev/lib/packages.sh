@@ -48,9 +48,21 @@ announce_boost_swap() {
     say "libboost1.81-dev replaces libboost1.74-dev: the two cannot be installed together, and 1.74 is too old."
 }
 
+# For the page. Another source's Node is good enough when it brings npm along.
+node_packages() {
+  local version
+  version=$(node --version 2>/dev/null) || version=
+  if [[ $version =~ ^v([0-9]+)\. ]] && command -v npm >/dev/null; then
+    [ "${BASH_REMATCH[1]}" -ge 18 ] || die "the page needs Node.js 18 or newer, $(command -v node) is $version"
+    return
+  fi
+  printf 'nodejs npm\n'
+}
+
 install_build_packages() {
-  local boost compiler packages
+  local boost compiler node packages
   compiler=$(compiler_packages)
+  node=$(node_packages)
   boost=$(boost_package)
   packages=(
     ca-certificates cmake ninja-build ccache mold pkg-config python3
@@ -59,5 +71,5 @@ install_build_packages() {
   )
   announce_boost_swap "$boost"
   # shellcheck disable=SC2086  # one word a package
-  ensure_packages $compiler "${packages[@]}"
+  ensure_packages $compiler $node "${packages[@]}"
 }

@@ -98,6 +98,8 @@ TEST_P(RefusedRequests, AreAnsweredAsAProblemAndNeverReachTheHandler) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + std::to_string(status) + " "));
   EXPECT_THAT(answer, HasSubstr("Content-Type: application/problem+json\r\n"));
   EXPECT_THAT(answer, HasSubstr("Connection: close\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nX-Content-Type-Options: nosniff\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nCache-Control: no-store\r\n"));
   EXPECT_THAT(answer, HasSubstr("\"code\":\"" + code + "\""));
   server.stop();
   EXPECT_EQ(server.handler.requests, 0);

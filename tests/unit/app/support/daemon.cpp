@@ -34,7 +34,7 @@ World::World() {
   for (const auto* path : {"/models/a.gguf", "/models/b.gguf"}) models.models[path] = small_model(path);
 }
 
-Daemon::Daemon(World& the_world, settings::Settings the_settings)
+Daemon::Daemon(World& the_world, settings::Settings the_settings, std::span<const api::PageFile> page)
     : world(the_world),
       settings(std::move(the_settings)),
       loop(std::make_unique<SimulatedLoop>(world.clock)),
@@ -56,7 +56,7 @@ Daemon::Daemon(World& the_world, settings::Settings the_settings)
                                       .world = engines};
   service = std::make_unique<service::Service>(ports, settings,
                                                service::Identity{"/state", world.runtime.boot_id, "dgxmm-test-"});
-  api = api::make_api(*service, {.version = "1.2.3", .commit = "abc"});
+  api = api::make_api(*service, {.version = "1.2.3", .commit = "abc"}, page);
   const auto begun = service->begin();
   EXPECT_TRUE(begun) << begun.error().message;
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace dgxmm::testing {
@@ -34,7 +35,7 @@ using PendingResponse = std::shared_ptr<std::optional<ports::HttpResponse>>;
 /// One run of the daemon in a world: the services and the API, on a simulated loop.
 class Daemon {
  public:
-  explicit Daemon(World& the_world, settings::Settings the_settings = {});
+  explicit Daemon(World& the_world, settings::Settings the_settings = {}, std::span<const api::PageFile> page = {});
   /// Ends it in order, unless it was killed.
   ~Daemon();
   Daemon(const Daemon&) = delete;
