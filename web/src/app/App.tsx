@@ -4,6 +4,7 @@ import { Empty, Skeleton } from '../components/Placeholder';
 import { Note } from '../components/Note';
 import styles from './App.module.css';
 import { Header } from './Header';
+import { OperationBanner } from './OperationBanner';
 import { href, usePlace } from './router';
 import { routeOf, type Route } from './routes';
 import { TokenDialog } from './TokenDialog';
@@ -37,6 +38,7 @@ export function App() {
         Skip to content
       </a>
       <Header current={route?.page ?? ''} />
+      <OperationBanner />
       <main ref={main} id="main" className={styles.main} tabIndex={-1}>
         <Content route={route} />
       </main>

@@ -113,7 +113,7 @@ export function budgetBar(budget: Budget, page_cache_bytes: number | null = null
       kind: 'external',
       label: 'external',
       bytes: budget.external_bytes,
-      description: `external: ${formatBytes(budget.external_bytes)} held by what dgxmm does not manage`,
+      description: describeExternal(budget.external_bytes),
     },
     ...freeSegments(Math.max(budget.free_for_new_bytes, 0), page_cache_bytes),
   ];
@@ -153,8 +153,32 @@ export interface BarChange {
   stops?: readonly number[];
   /** Deployments that fall asleep, and what they hold then; null: not known, so nothing is taken as given back. */
   sleeps?: readonly { id: number; asleep_bytes: number | null }[];
+  /**
+   * By how much free memory grows by those, as the daemon counts it; absent: by all that the bar draws of them. The gap
+   * between reserved and held of a ready deployment was taken off `external` (B4), and is external's again without it.
+   */
+  gives_back_bytes?: number;
   /** What is started. */
   adds?: { label: string; bytes: number };
+}
+
+function describeExternal(bytes: number): string {
+  return `external: ${formatBytes(bytes)} held by what dgxmm does not manage`;
+}
+
+/** Makes the external part larger, or smaller when `bytes` is negative. */
+function putExternal(segments: Segment[], bytes: number): void {
+  const index = segments.findIndex((one) => one.kind === 'external');
+  const size = Math.max((segments[index]?.bytes ?? 0) + bytes, 0);
+  const external: Segment = {
+    key: 'external',
+    kind: 'external',
+    label: 'external',
+    bytes: size,
+    description: describeExternal(size),
+  };
+  if (index < 0) segments.push(external);
+  else segments[index] = external;
 }
 
 /** The bar after a change; what is given back or taken is free memory's. */
@@ -168,6 +192,11 @@ export function changedBar(bar: Bar, change: BarChange): Bar {
     const description = `${segment.label}, asleep: ${formatBytes(asleep_bytes)}`;
     return [{ ...segment, bytes: asleep_bytes, held_bytes: asleep_bytes, description }];
   });
+  const sum = (segments: Segment[]) => segments.reduce((bytes, one) => bytes + one.bytes, 0);
+  const drawn_bytes =
+    sum(bar.segments.filter((one) => one.deployment !== undefined)) -
+    sum(kept.filter((one) => one.deployment !== undefined));
+  if (change.gives_back_bytes !== undefined) putExternal(kept, drawn_bytes - change.gives_back_bytes);
   const external = kept.findIndex((one) => one.kind === 'external');
   if (change.adds) {
     const { label, bytes } = change.adds;
@@ -180,7 +209,7 @@ export function changedBar(bar: Bar, change: BarChange): Bar {
     };
     kept.splice(external < 0 ? kept.length : external, 0, added);
   }
-  const taken = kept.reduce((sum, one) => sum + one.bytes, 0);
+  const taken = sum(kept);
   const cache = bar.segments.find((one) => one.kind === 'cache')?.bytes ?? null;
   return finished([...kept, ...freeSegments(Math.max(bar.total_bytes - taken, 0), cache)], bar.total_bytes);
 }

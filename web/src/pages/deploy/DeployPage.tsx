@@ -1,10 +1,11 @@
-import { Empty } from '../../components/Placeholder';
+import { usePlace } from '../../app/router';
+import { DeployForm } from './DeployForm';
+import { StartedPage } from './StartedPage';
 
+/** "#/deploy": asks for a model; "#/deploy/3": how deployment 3 starts. */
 export default function DeployPage() {
-  return (
-    <>
-      <h1>Deploy</h1>
-      <Empty title="This page is being made" />
-    </>
-  );
+  const { rest } = usePlace();
+  const id = Number(rest[0]);
+  if (rest.length > 0 && Number.isInteger(id)) return <StartedPage key={id} id={id} />;
+  return <DeployForm />;
 }

@@ -1,7 +1,7 @@
 import { useId, useState } from 'react';
 import type { Deployment } from '../../api/types';
-import { Age } from '../../components/Age';
 import { ConfirmDialog, Dialog } from '../../components/Dialog';
+import { Interrupted } from '../../components/Interrupted';
 import { LogView } from '../../components/LogView';
 import { Note } from '../../components/Note';
 import { Size } from '../../components/Size';
@@ -84,28 +84,6 @@ export function DeploymentDialog({ kind, deployment, run, onClose }: Props) {
         </Dialog>
       );
   }
-}
-
-/** Who is interrupted, as far as it is known. */
-export function Interrupted({ deployment }: { deployment: Deployment }) {
-  const { name, state, busy, idle_since } = deployment;
-  if (state !== 'ready') return <p>{name} does not serve at the moment: nobody is interrupted.</p>;
-  if (busy === null) {
-    return <Note kind="warning">Whether {name} has requests in flight is unknown; they would be interrupted.</Note>;
-  }
-  if (busy) return <Note kind="warning">{name} has requests in flight: they are interrupted.</Note>;
-  return (
-    <p>
-      {name} has no requests in flight
-      {idle_since !== null && (
-        <>
-          {' '}
-          and is idle for <Age since={idle_since} />
-        </>
-      )}
-      .
-    </p>
-  );
 }
 
 function SleepDialog({ deployment, run, onClose }: Omit<Props, 'kind' | 'deployment'> & { deployment: Deployment }) {
