@@ -16,6 +16,7 @@ class Ring {
     if (items_.size() == capacity_) items_.pop_front();
     items_.push_back(std::move(value));
   }
+  void clear() { items_.clear(); }
   [[nodiscard]] const std::deque<T>& items() const { return items_; }
 
  private:

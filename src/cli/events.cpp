@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,8 +18,8 @@ namespace {
 
 // Sent beside the events: whenever the budget changed, and first when what is stored has been sent.
 constexpr std::string_view kBudgetEvent = "budget";
-// Sent beside them as well, whenever who waits for what has changed: `dgxmm queue` shows it.
-constexpr std::string_view kQueueEvent = "queue";
+// Sent beside them as well: who waits for what (`dgxmm queue` shows it), and how the memory goes on.
+constexpr std::array<std::string_view, 2> kNoEvents{"queue", "history"};
 
 void print_event(Context& context, const dto::Event& event) {
   if (context.json) {
@@ -51,7 +53,7 @@ struct Listening {
         caught_up = true;
         continue;
       }
-      if (message.event == kQueueEvent) continue;
+      if (std::ranges::find(kNoEvents, message.event) != kNoEvents.end()) continue;
       const auto event = from_json<dto::Event>(message.data);
       if (!event) {
         error = event.error();

@@ -55,6 +55,7 @@ Result<dto::Budget> offline_budget(ports::HostProbe& host, const settings::Setti
   const auto meminfo = host.meminfo();
   if (!meminfo) return fail(meminfo.error());
   auto budget = dto::to_dto(memory::compute_budget(meminfo->mem_total, meminfo->mem_available, {}, settings.budget()));
+  dto::add_host_figures(budget, *meminfo, host.pressure());
   budget.time = format_time(now);
   budget.source = "direct reading";
   return budget;

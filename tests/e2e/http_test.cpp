@@ -108,6 +108,20 @@ TEST_F(Http, HealthAndMetricsAreThereForMonitoring) {
   EXPECT_THAT(metrics.body, HasSubstr("\n# TYPE dgxmm_"));
 }
 
+TEST_F(Http, TheHistoryBeginsWithTheDaemonAndItsPartsAreMemTotal) {
+  const Daemon daemon;
+  const auto history = daemon.document("/history");
+  ASSERT_FALSE(at(history, "time_s").as_array().empty());
+  std::int64_t sum = 0;
+  for (const auto* part :
+       {"deployments_bytes", "ready_gap_bytes", "external_bytes", "page_cache_bytes", "free_bytes"}) {
+    sum += at(history, part).as_array().front().as_int64();
+  }
+  EXPECT_EQ(sum, number(history, "mem_total_bytes"));
+  const auto budget = daemon.document("/budget");
+  EXPECT_EQ(number(budget, "page_cache_bytes") + number(budget, "free_bytes"), number(budget, "mem_available_bytes"));
+}
+
 /// The files that a page names.
 std::vector<std::string> files_of(const std::string& page) {
   std::vector<std::string> found;

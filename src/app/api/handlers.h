@@ -33,6 +33,7 @@ class Handlers {
   // memory_handlers.cpp
   Answer budget(Call call);
   Answer memory(Call call);
+  Answer history(Call call);
   Answer processes(Call call);
   Answer list_orphans(Call call);
   Answer stop_orphan(Call call);

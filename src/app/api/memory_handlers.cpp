@@ -24,6 +24,8 @@ Handlers::Answer Handlers::memory(Call) {
   co_return document(memory_view(service_, reading));
 }
 
+Handlers::Answer Handlers::history(Call) { co_return document(history_view(service_)); }
+
 Handlers::Answer Handlers::processes(Call) {
   const auto reading = co_await service_.ledger.read(kProcessRows);
   co_return document(processes_view(reading));

@@ -19,10 +19,13 @@ json::bj::value event_stream_schema(json::Components& components) {
   schema_as_written<dto::Event>(components);
   schema_as_written<dto::Budget>(components);
   schema_as_written<dto::Queue>(components);
+  schema_as_written<dto::History>(components);
   json::bj::object schema;
   schema.emplace("type", "string");
-  schema.emplace("description",
-                 "Of `event: budget` the data is a Budget, of `event: queue` a Queue, of every other event an Event.");
+  schema.emplace(
+      "description",
+      "Of `event: budget` the data is a Budget, of `event: queue` a Queue, of `event: history` a History with the "
+      "new entries, of every other event an Event.");
   return schema;
 }
 constexpr Success kEventStream{200, "text/event-stream", &event_stream_schema};
@@ -95,6 +98,10 @@ constexpr std::array kRoutes{
           kNothing, answers<dto::Budget>()},
     Route{"GET", "/api/v1/memory", &Handlers::memory, "getMemory",
           "Who holds the memory: MemTotal in parts that add up to it", kNothing, answers<dto::Memory>()},
+    Route{"GET", "/api/v1/history", &Handlers::history, "getHistory",
+          "The last hour of the host's memory, column by column: the n-th entries of all lists are of one moment, and "
+          "one that knows nothing is a gap",
+          kNothing, answers<dto::History>()},
     Route{"GET", "/api/v1/processes", &Handlers::processes, "getProcesses",
           "The largest processes that dgxmm does not manage, and what nobody holds", kNothing,
           answers<dto::Processes>()},

@@ -46,6 +46,10 @@ class EventStream final : public ports::BodyStream {
         queue_revision_ = queue_revision;
         text += sse_message({}, "queue", json::encode(queue_view(service_)));
       }
+      if (service_.history.count() != history_count_) {
+        text += sse_message({}, "history", json::encode(history_view(service_, history_count_)));
+        history_count_ = service_.history.count();
+      }
       if (!text.empty()) co_return text;
       if (waited) co_return ": still here\n\n";
       // The sampler refreshes on every change of state, so its wake-up covers events too; `events` covers the rest.
@@ -71,7 +75,8 @@ class EventStream final : public ports::BodyStream {
   service::Service& service_;
   std::int64_t last_id_;
   std::int64_t revision_ = 0;
-  std::int64_t queue_revision_ = 0;  ///< nobody has waited yet
+  std::int64_t queue_revision_ = 0;                        ///< nobody has waited yet
+  std::int64_t history_count_ = service_.history.count();  ///< what was before, a listener asks for
   bool greeted_ = false;
   SteadyTime last_heartbeat_ = service_.clock.steady();
 };

@@ -32,6 +32,7 @@ std::vector<dto::BudgetDeployment> shares_of(service::Service& service, const se
 
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot) {
   auto view = dto::to_dto(snapshot.budget);
+  dto::add_host_figures(view, snapshot.meminfo, snapshot.pressure);
   view.revision = snapshot.revision;
   view.time = format_time(snapshot.time);
   view.source = "daemon";
@@ -45,6 +46,13 @@ dto::Budget budget_view(service::Service& service, const service::HostSnapshot& 
   if (snapshot.gpu.host_class != host::HostClass::none) view.gpu_age_s = snapshot.gpu.age.count() / 1000;
   view.deployments = shares_of(service, snapshot);
   return view;
+}
+
+dto::History history_view(service::Service& service, std::int64_t after) {
+  const auto& history = service.history;
+  const auto snapshot = service.sampler.latest();
+  const auto mem_total = snapshot->problem ? std::nullopt : std::optional{snapshot->mem_total};
+  return dto::to_dto(history.after(after), history.interval(), mem_total);
 }
 
 dto::Memory memory_view(service::Service& service, const service::LedgerReading& reading) {

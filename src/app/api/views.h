@@ -12,6 +12,8 @@ dto::Processes processes_view(const service::LedgerReading& reading);
 /// Of the process view: certain orphans, then the three largest of some size.
 std::vector<dto::Process> holders_view(const service::LedgerReading& reading);
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot);
+/// The points that were added to the history after so many.
+dto::History history_view(service::Service& service, std::int64_t after = 0);
 dto::Deployment deployment_view(service::Service& service, const service::Deployment& deployment);
 /// With its place in the queue.
 dto::Operation operation_view(service::Service& service, const dto::Operation& operation);

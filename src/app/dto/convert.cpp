@@ -2,6 +2,7 @@
 
 #include "base/masking.h"
 #include "core/engine/request.h"
+#include "core/memory/ledger.h"
 
 #include <fmt/format.h>
 
@@ -161,6 +162,34 @@ Budget to_dto(const memory::Budget& budget) {
   result.external_bytes = budget.external;
   result.free_for_new_bytes = budget.free_for_new;
   return result;
+}
+
+void add_host_figures(Budget& budget, const host::Meminfo& meminfo, const host::Pressure& pressure) {
+  const auto available = memory::available_parts(meminfo.mem_available, meminfo.mem_free);
+  budget.page_cache_bytes = available.page_cache;
+  budget.free_bytes = available.free;
+  budget.swap_total_bytes = meminfo.swap_total;
+  budget.swap_used_bytes = meminfo.swap_used();
+  budget.pressure_some_avg10_permyriad = pressure.some_avg10_permyriad;
+  budget.pressure_full_avg10_permyriad = pressure.full_avg10_permyriad;
+}
+
+History to_dto(const std::vector<memory::HistoryPoint>& points, std::chrono::milliseconds interval,
+               std::optional<Bytes> mem_total) {
+  using std::chrono::seconds;
+  History history{.interval_s = std::chrono::ceil<seconds>(interval).count(), .mem_total_bytes = mem_total};
+  for (const auto& point : points) {
+    history.time_s.push_back(std::chrono::floor<seconds>(point.time).time_since_epoch().count());
+    history.deployments_bytes.push_back(point.deployments);
+    history.ready_gap_bytes.push_back(point.ready_gap);
+    history.external_bytes.push_back(point.external);
+    history.page_cache_bytes.push_back(point.page_cache);
+    history.free_bytes.push_back(point.free);
+    history.committed_bytes.push_back(point.committed);
+    history.swap_used_bytes.push_back(point.swap_used);
+    history.pressure_some_avg10_permyriad.push_back(point.pressure_some_avg10_permyriad);
+  }
+  return history;
 }
 
 Plan to_dto(const planner::Plan& plan) {

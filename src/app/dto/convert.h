@@ -7,10 +7,12 @@
 #include "core/memory/budget.h"
 #include "core/memory/calibration.h"
 #include "core/memory/estimate.h"
+#include "core/memory/history.h"
 #include "core/model/catalog.h"
 #include "core/model/layout.h"
 #include "core/planner/plans.h"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,10 @@ Estimate to_dto(const memory::Estimate& estimate);
 Config to_dto(const engine::EngineConfig& config);
 Measured to_dto(const memory::Measured& measured);
 Budget to_dto(const memory::Budget& budget);
+/// Adds what the budget itself does not count with.
+void add_host_figures(Budget& budget, const host::Meminfo& meminfo, const host::Pressure& pressure);
+History to_dto(const std::vector<memory::HistoryPoint>& points, std::chrono::milliseconds interval,
+               std::optional<Bytes> mem_total);
 Plan to_dto(const planner::Plan& plan);
 Plans to_dto(const planner::Plans& plans);
 ModelInfo to_dto(const model::ModelDescription& model);

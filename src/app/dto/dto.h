@@ -130,7 +130,11 @@ struct Budget {
   Bytes usable_bytes, committed_bytes, used_bytes;
   Bytes measured_by_managed_bytes, ready_gap_bytes;
   Bytes external_bytes, free_for_new_bytes;
-  std::string source;      ///< "daemon", or "direct reading" when there is no daemon
+  std::optional<Bytes> page_cache_bytes, free_bytes;  ///< together what is available
+  std::optional<Bytes> swap_total_bytes, swap_used_bytes;
+  std::optional<std::int64_t> pressure_some_avg10_permyriad;  ///< of 10 s, how long some task waited for memory
+  std::optional<std::int64_t> pressure_full_avg10_permyriad;  ///< the same of all tasks
+  std::string source;                                         ///< "daemon", or "direct reading" when there is no daemon
   std::string host_class;  ///< none, integrated, coherent, discrete, mixed, unknown; empty without a daemon
   std::string host_class_evidence;
   std::optional<Bytes> gpu_bytes;           ///< of all processes, by NVML; a part of managed and external
@@ -321,6 +325,17 @@ struct Event {
   std::optional<DeploymentId> deployment;
   std::string message;
   std::map<std::string, std::string> data;
+};
+
+/// The last hour of the memory bar, a list a figure: the n-th entries of all lists are of one moment. An entry that
+/// knows nothing is a gap.
+struct History {
+  std::int64_t interval_s = 0;  ///< between two entries
+  std::optional<Bytes> mem_total_bytes;
+  std::vector<std::int64_t> time_s;  ///< since 1970, UTC
+  std::vector<std::optional<Bytes>> deployments_bytes, ready_gap_bytes, external_bytes, page_cache_bytes, free_bytes;
+  std::vector<std::optional<Bytes>> committed_bytes, swap_used_bytes;
+  std::vector<std::optional<std::int64_t>> pressure_some_avg10_permyriad;
 };
 
 struct Process {

@@ -31,8 +31,10 @@ BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, me
 BOOST_DESCRIBE_STRUCT(Budget, (),
                       (revision, time, mem_total_bytes, mem_available_bytes, safety_margin_bytes, os_reserve_bytes,
                        usable_bytes, committed_bytes, used_bytes, measured_by_managed_bytes, ready_gap_bytes,
-                       external_bytes, free_for_new_bytes, source, host_class, host_class_evidence, gpu_bytes,
-                       gpu_at_least_bytes, gpu_estimate_bytes, gpu_age_s, deployments, warnings))
+                       external_bytes, free_for_new_bytes, page_cache_bytes, free_bytes, swap_total_bytes,
+                       swap_used_bytes, pressure_some_avg10_permyriad, pressure_full_avg10_permyriad, source,
+                       host_class, host_class_evidence, gpu_bytes, gpu_at_least_bytes, gpu_estimate_bytes, gpu_age_s,
+                       deployments, warnings))
 BOOST_DESCRIBE_STRUCT(PlannedSleep, (), (id, level))
 BOOST_DESCRIBE_STRUCT(Plan, (),
                       (id, kind, title, fits, recommended, unsafe, needed_bytes, free_before_bytes, free_after_bytes,
@@ -61,6 +63,9 @@ BOOST_DESCRIBE_STRUCT(Operation, (),
                        queue_place, new_plan_set))
 BOOST_DESCRIBE_STRUCT(QueueEntry, (), (id, queue, what, priority, place, since, deployment, operation))
 BOOST_DESCRIBE_STRUCT(Queue, (), (deciding, starting, waiting))
+BOOST_DESCRIBE_STRUCT(History, (),
+                      (interval_s, mem_total_bytes, time_s, deployments_bytes, ready_gap_bytes, external_bytes,
+                       page_cache_bytes, free_bytes, committed_bytes, swap_used_bytes, pressure_some_avg10_permyriad))
 BOOST_DESCRIBE_STRUCT(Event, (), (id, time, type, deployment, message, data))
 BOOST_DESCRIBE_STRUCT(Process, (),
                       (pid, user, command, container, held_bytes, rss_bytes, gpu_bytes, orphan, parent_ended,

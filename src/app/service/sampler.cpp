@@ -3,6 +3,7 @@
 #include "app/dto/dto.h"
 #include "base/log.h"
 #include "base/masking.h"
+#include "core/memory/ledger.h"
 
 #include <fmt/format.h>
 
@@ -66,8 +67,9 @@ bool same(const HostSnapshot& a, const HostSnapshot& b) {
     return x.id == y.id && x.state == y.state && x.reserved == y.reserved && x.measured == y.measured;
   };
   return a.budget == b.budget && a.problem == b.problem && a.warnings == b.warnings &&
-         a.gpu.host_class == b.gpu.host_class && a.gpu.held_by_all() == b.gpu.held_by_all() &&
-         a.gpu.held_at_least_by_all() == b.gpu.held_at_least_by_all() &&
+         a.meminfo.mem_free == b.meminfo.mem_free && a.meminfo.swap_used() == b.meminfo.swap_used() &&
+         a.pressure == b.pressure && a.gpu.host_class == b.gpu.host_class &&
+         a.gpu.held_by_all() == b.gpu.held_by_all() && a.gpu.held_at_least_by_all() == b.gpu.held_at_least_by_all() &&
          std::ranges::equal(a.deployments, b.deployments, same_entry);
 }
 
@@ -76,6 +78,26 @@ bool same(const HostSnapshot& a, const HostSnapshot& b) {
 const memory::DeploymentMemory* HostSnapshot::find(DeploymentId id) const {
   const auto found = std::ranges::find(deployments, id, &memory::DeploymentMemory::id);
   return found == deployments.end() ? nullptr : &*found;
+}
+
+memory::HistoryPoint history_point(const HostSnapshot& snapshot) {
+  memory::HistoryPoint point{.time = snapshot.time};
+  if (snapshot.problem) return point;
+  const auto& budget = snapshot.budget;
+  const auto is_unknown = [](const memory::DeploymentMemory& each) { return each.holds_memory && !each.measured; };
+  // What cannot be told from the rest makes the rest unknown too.
+  if (std::ranges::none_of(snapshot.deployments, is_unknown)) {
+    point.deployments = budget.measured_by_managed;
+    point.ready_gap = budget.ready_gap;
+    point.external = budget.external;
+  }
+  const auto available = memory::available_parts(snapshot.mem_available, snapshot.meminfo.mem_free);
+  point.page_cache = available.page_cache;
+  point.free = available.free;
+  point.committed = budget.committed;
+  point.swap_used = snapshot.meminfo.swap_used();
+  point.pressure_some_avg10_permyriad = snapshot.pressure.some_avg10_permyriad;
+  return point;
 }
 
 host::Warning orphan_warning(const host::ProcessRow& orphan) {
@@ -134,6 +156,7 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
   } else {
     snapshot->problem = meminfo.error();
   }
+  watch_pressure(*snapshot);
   estimate_gpu(*snapshot);
   snapshot->warnings = warnings_of(*snapshot, table_);
   warn_of_the_host(*snapshot);
@@ -189,12 +212,17 @@ void Sampler::find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_
   });
 }
 
-void Sampler::warn_of_the_host(HostSnapshot& snapshot) {
-  if (!facts_ || snapshot.problem) return;
+void Sampler::watch_pressure(HostSnapshot& snapshot) {
   if (const auto now = clock_.steady(); swap_watch_.is_due(now)) {
     swap_watch_.add(now, probe_.swap_counters());
-    facts_->pressure = probe_.pressure();
+    pressure_ = probe_.pressure();
   }
+  snapshot.pressure = pressure_;
+}
+
+void Sampler::warn_of_the_host(HostSnapshot& snapshot) {
+  if (!facts_ || snapshot.problem) return;
+  facts_->pressure = snapshot.pressure;
   facts_->meminfo = snapshot.meminfo;
   facts_->swap_activity = swap_watch_.activity();
   facts_->safety_margin = settings_.safety_margin;

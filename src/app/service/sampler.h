@@ -6,6 +6,7 @@
 #include "core/host/swap_watch.h"
 #include "core/host/warning.h"
 #include "core/memory/budget.h"
+#include "core/memory/history.h"
 #include "ports/container_runtime.h"
 #include "ports/event_loop.h"
 #include "ports/gpu_probe.h"
@@ -28,6 +29,7 @@ struct HostSnapshot {
   Bytes mem_total;
   Bytes mem_available;
   host::Meminfo meminfo;
+  host::Pressure pressure;  ///< at most a second old
   memory::Budget budget;
   host::GpuReading gpu;
   std::optional<Bytes>
@@ -41,6 +43,9 @@ struct HostSnapshot {
 
 /// Who holds GPU memory for nobody, and how to get it back; of one that may be in use all the same, that.
 host::Warning orphan_warning(const host::ProcessRow& orphan);
+
+/// A point of the last hour's picture.
+memory::HistoryPoint history_point(const HostSnapshot& snapshot);
 
 /// Reads the host every interval and on every change of state (B8).
 class Sampler {
@@ -66,6 +71,7 @@ class Sampler {
                                           const std::vector<std::int64_t>& pids);
   void find_orphans(HostSnapshot& snapshot, const std::vector<std::int64_t>& managed);
   void estimate_gpu(HostSnapshot& snapshot);
+  void watch_pressure(HostSnapshot& snapshot);
   void warn_of_the_host(HostSnapshot& snapshot);
   void report_gpu_access(const HostSnapshot& snapshot) const;
 
@@ -79,6 +85,7 @@ class Sampler {
   std::shared_ptr<const HostSnapshot> latest_;
   std::optional<host::ExaminedHost> facts_;  ///< absent: not read yet
   host::SwapWatch swap_watch_;
+  host::Pressure pressure_;
   std::optional<Bytes> unlisted_without_gpu_;  ///< what /proc/meminfo leaves out while no process uses a GPU
 };
 

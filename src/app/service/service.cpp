@@ -2,9 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace dgxmm::service {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kHistory = std::chrono::hours{1};
+constexpr milliseconds kHistoryInterval = std::chrono::seconds{10};
+
+milliseconds budget_interval(const settings::Settings& settings) {
+  return milliseconds{static_cast<std::int64_t>(settings.budget_interval_s * 1000)};
+}
+
+memory::History new_history(const settings::Settings& settings) {
+  const auto interval = std::max(kHistoryInterval, budget_interval(settings));
+  return {interval, static_cast<std::size_t>(std::max<std::int64_t>(kHistory / interval, 2))};
+}
+
+}  // namespace
 
 Service::Service(Ports ports, const settings::Settings& the_settings, Identity identity)
     : settings(the_settings),
@@ -15,6 +34,7 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
       events(ports.store, clock, loop),
       table(ports.store, events, clock),
       sampler(host, ports.gpu, runtime, table, settings.budget(), clock, loop),
+      history(new_history(settings)),
       catalog(ports.model_files, ports.folder_watch, events, settings, clock, loop),
       estimates(ports.model_files, catalog, ports.store, settings,
                 host.has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu, loop),
@@ -35,7 +55,7 @@ Result<void> Service::begin() {
   if (auto loaded = table.load(); !loaded) return loaded;
   if (auto loaded = operations.load(); !loaded) return loaded;
   supervisor.reconcile();
-  sampler.refresh();
+  sample();
   operations.resume();
   restoring.begin();
   catalog.begin();
@@ -45,16 +65,20 @@ Result<void> Service::begin() {
 }
 
 ports::Task<> Service::sample_forever() {
-  const auto interval = std::chrono::milliseconds{static_cast<std::int64_t>(settings.budget_interval_s * 1000)};
   while (!loop.stopping()) {
-    co_await loop.sleep_for(interval);
+    co_await loop.sleep_for(budget_interval(settings));
     if (loop.stopping()) co_return;
     table.retry_unsaved();
     operations.retry_unsaved();
     estimates.retry_unsaved();
-    sampler.refresh();
+    sample();
     last_sample_ = clock.steady();
   }
+}
+
+void Service::sample() {
+  const auto snapshot = sampler.refresh();
+  if (history.is_due(snapshot->time)) history.add(history_point(*snapshot));
 }
 
 ports::Task<> Service::examine_forever() {

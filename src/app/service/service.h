@@ -40,6 +40,7 @@ class Service {
   EventLog events;
   DeploymentTable table;
   Sampler sampler;
+  memory::History history;  ///< of what the sampler read
   Catalog catalog;
   Estimates estimates;
   Admission admission;
@@ -50,6 +51,8 @@ class Service {
   Restoring restoring;
 
  private:
+  /// Reads the host, and keeps a point of it now and then.
+  void sample();
   ports::Task<> sample_forever();
   ports::Task<> examine_forever();
   SteadyTime last_sample_;

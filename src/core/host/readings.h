@@ -19,6 +19,10 @@ struct Meminfo {
   std::optional<Bytes> mem_free, cached, shmem, swap_total, swap_free, hugetlb;
   std::optional<Bytes> active_anon, inactive_anon, active_file, inactive_file, unevictable;
   std::optional<Bytes> slab, kernel_stack, page_tables, sec_page_tables, percpu;
+
+  [[nodiscard]] std::optional<Bytes> swap_used() const {
+    return swap_total && swap_free ? std::optional{*swap_total - *swap_free} : std::nullopt;
+  }
 };
 
 /// Errors: `meminfo_unusable` (a required value is missing, or MemAvailable > MemTotal, or MemTotal is 0).
@@ -200,6 +204,7 @@ std::vector<OwnerlessMemory> parse_unattached_segments(std::string_view text);
 /// /proc/pressure/memory in hundredths of a percent; absent when the kernel has PSI off.
 struct Pressure {
   std::optional<std::int64_t> some_avg10_permyriad, full_avg10_permyriad;
+  friend bool operator==(const Pressure&, const Pressure&) = default;
 };
 Pressure parse_pressure(std::string_view text);
 

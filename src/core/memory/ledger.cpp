@@ -25,6 +25,13 @@ struct Sum {
 
 }  // namespace
 
+AvailableParts available_parts(Bytes mem_available, std::optional<Bytes> mem_free) {
+  if (!mem_free) return {};
+  // MemFree has pages that the kernel keeps for itself, which MemAvailable leaves out.
+  const auto free = std::min(*mem_free, mem_available);
+  return {.page_cache = mem_available - free, .free = free};
+}
+
 Ledger make_ledger(const LedgerReadings& readings) {
   Ledger ledger{.mem_total = readings.mem_total,
                 .mem_available = readings.mem_available,
@@ -80,11 +87,9 @@ Ledger make_ledger(const LedgerReadings& readings) {
 
   ledger.rest = ledger.used - attributed;
   if (complete) ledger.unattributed = ledger.rest;
-  if (readings.mem_free) {
-    // MemFree has pages that the kernel keeps for itself, which MemAvailable leaves out.
-    ledger.free = std::min(*readings.mem_free, readings.mem_available);
-    ledger.page_cache = readings.mem_available - *ledger.free;
-  }
+  const auto available = available_parts(readings.mem_available, readings.mem_free);
+  ledger.page_cache = available.page_cache;
+  ledger.free = available.free;
   return ledger;
 }
 

@@ -53,6 +53,13 @@ struct Ledger {
   friend bool operator==(const Ledger&, const Ledger&) = default;
 };
 
+/// What is available, in its two parts; absent when MemFree is.
+struct AvailableParts {
+  std::optional<Bytes> page_cache;  ///< and other memory that the kernel gives back when it is asked for
+  std::optional<Bytes> free;
+};
+AvailableParts available_parts(Bytes mem_available, std::optional<Bytes> mem_free);
+
 /// Pure.
 Ledger make_ledger(const LedgerReadings& readings);
 

@@ -25,6 +25,15 @@ TEST(Ring, OfNoCapacityKeepsNothing) {
   EXPECT_THAT(ring.items(), IsEmpty());
 }
 
+TEST(Ring, GoesOnAfterItWasCleared) {
+  Ring<int> ring{2};
+  for (int i = 1; i <= 3; ++i) ring.push(i);
+  ring.clear();
+  EXPECT_THAT(ring.items(), IsEmpty());
+  for (int i = 4; i <= 6; ++i) ring.push(i);
+  EXPECT_THAT(ring.items(), ElementsAre(5, 6));
+}
+
 TEST(Ring, TakesValuesThatCannotBeCopied) {
   Ring<std::unique_ptr<int>> ring{1};
   ring.push(std::make_unique<int>(1));

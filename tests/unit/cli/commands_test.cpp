@@ -1102,7 +1102,8 @@ TEST_F(Commands, EventsEndWhenEverythingStoredWasShown) {
 }
 
 TEST_F(Commands, EventsLeaveOutWhoWaits) {
-  const std::string queue = "event: queue\ndata: {\"decisions\": [], \"starts\": []}\n\n";
+  const std::string queue =
+      "event: queue\ndata: {\"decisions\": [], \"starts\": []}\n\nevent: history\ndata: {\"time_s\": []}\n\n";
   daemon_.stream("GET /events", {queue + sse(8) + queue + sse(9)});
   const auto outcome = run_with_daemon({"events", "-f"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -85,6 +85,22 @@ TEST(EventStream, P13_WhoWaitsIsToldWheneverThatChanges) {
   EXPECT_EQ(reader.count(R"("what":"deploy new")"), 0);
 }
 
+TEST(EventStream, EachNewPointOfTheHistoryIsTold) {
+  World world;
+  Daemon daemon{world};
+  Reader reader{daemon, open_events(daemon)};
+  daemon.loop->run_ready();
+  EXPECT_EQ(reader.count("event: history"), 0) << "what was before, a listener asks for";
+  daemon.loop->run_for(31s);
+  EXPECT_EQ(reader.count("event: history"), 3);
+  EXPECT_EQ(reader.count(R"("time_s":[1700000020])"), 1) << reader.text();
+  EXPECT_EQ(reader.count("id: "), 0) << "it cannot be resumed after";
+  reader.clear();
+  world.clock.shift_wall(1h);
+  daemon.loop->run_for(4s);
+  EXPECT_EQ(reader.count(R"("time_s":[1700000040,17000036)"), 1) << "with the gap before it: " << reader.text();
+}
+
 TEST(EventStream, ResumesAfterTheLastIdWithoutGapOrRepetition) {
   World world;
   Daemon daemon{world};

@@ -525,6 +525,9 @@ Result<host::Meminfo> FakeHostProbe::meminfo() {
       *line = Bytes{0};
     }
   }
+  if (page_cache) meminfo.mem_free = meminfo.mem_available - *page_cache;
+  meminfo.swap_total = swap_total;
+  if (swap_total && swap_used) meminfo.swap_free = *swap_total - *swap_used;
   meminfo.shmem = shmem;
   meminfo.hugetlb = Bytes{0};
   return meminfo;

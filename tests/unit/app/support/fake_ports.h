@@ -231,7 +231,9 @@ class FakeHostProbe final : public ports::HostProbe {
   Bytes mem_total = gib(64);
   Bytes held_by_others = gib(4);
   Bytes held_by_the_kernel;
-  std::optional<Bytes> unlisted;  ///< what /proc/meminfo leaves out; absent: its lines are missing
+  std::optional<Bytes> unlisted;               ///< what /proc/meminfo leaves out; absent: its lines are missing
+  std::optional<Bytes> page_cache;             ///< absent: MemFree is missing
+  std::optional<Bytes> swap_total, swap_used;  ///< absent: their lines are missing
   bool broken = false;
 
   Result<host::Meminfo> meminfo() override;

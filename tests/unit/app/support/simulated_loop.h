@@ -22,15 +22,18 @@ namespace dgxmm::testing {
 class ManualClock final : public Clock {
  public:
   [[nodiscard]] WallTime wall() const override {
-    return WallTime{std::chrono::milliseconds{1'700'000'000'000}} + elapsed_;
+    return WallTime{std::chrono::milliseconds{1'700'000'000'000}} + elapsed_ + shifted_;
   }
   [[nodiscard]] SteadyTime steady() const override { return SteadyTime{} + std::chrono::hours{1} + elapsed_; }
   void advance_to(SteadyTime time) {
     elapsed_ += std::chrono::duration_cast<std::chrono::milliseconds>(std::max(time, steady()) - steady());
   }
+  /// The time of day alone goes on, as while a host is suspended.
+  void shift_wall(std::chrono::milliseconds by) { shifted_ += by; }
 
  private:
   std::chrono::milliseconds elapsed_{0};
+  std::chrono::milliseconds shifted_{0};
 };
 
 /// An event loop whose time is simulated: when nothing is ready, the clock jumps to the next sleep that ends. So a test
