@@ -46,7 +46,7 @@ class ApiDescription {
   }
 
   /// What speaks against a document that is to be one of the named ones.
-  [[nodiscard]] Faults faults_of(const Value& value, std::string_view schema_name) const {
+  [[nodiscard]] Faults faults_of_document(const Value& value, std::string_view schema_name) const {
     return faults_of(value, schemas().at(schema_name));
   }
 

@@ -11,6 +11,10 @@ namespace dgxmm::dto {
 
 inline constexpr std::array<std::string_view, 4> kConfidences{"low", "estimated", "calibrated", "measured"};
 inline constexpr std::array<std::string_view, 2> kEngines{"llama.cpp", "vllm"};
+inline constexpr std::array<std::string_view, 9> kCacheTypes{"f32",  "f16",  "bf16", "q8_0",  "q5_1",
+                                                             "q5_0", "q4_1", "q4_0", "iq4_nl"};
+inline constexpr std::array<std::string_view, 3> kFlashAttention{"auto", "on", "off"};
+inline constexpr std::array<std::string_view, 3> kSpecTypes{"none", "draft-simple", "draft-mtp"};
 inline constexpr std::array<std::string_view, 8> kStates{"starting", "loading", "ready",  "sleeping",
                                                          "stopping", "stopped", "failed", "unknown"};
 inline constexpr std::array<std::string_view, 2> kRuntimes{"process", "docker"};
@@ -29,6 +33,18 @@ template <>
 inline constexpr auto words<&dto::Estimate::confidence> = dto::kConfidences;
 template <>
 inline constexpr auto words<&dto::Config::engine> = dto::kEngines;
+template <>
+inline constexpr auto words<&dto::Config::cache_type_k> = dto::kCacheTypes;
+template <>
+inline constexpr auto words<&dto::Config::cache_type_v> = dto::kCacheTypes;
+template <>
+inline constexpr auto words<&dto::Config::cache_type_k_draft> = dto::kCacheTypes;
+template <>
+inline constexpr auto words<&dto::Config::cache_type_v_draft> = dto::kCacheTypes;
+template <>
+inline constexpr auto words<&dto::Config::flash_attn> = dto::kFlashAttention;
+template <>
+inline constexpr auto words<&dto::Config::spec_type> = dto::kSpecTypes;
 template <>
 inline constexpr auto words<&dto::Deployment::state> = dto::kStates;
 template <>
@@ -70,6 +86,18 @@ inline constexpr std::array<std::string_view, 4> words<&dto::Duration::action>{"
 template <>
 inline constexpr std::array<std::string_view, 2> words<&dto::Health::status>{"ok", "trouble"};
 
+template <>
+inline constexpr auto words<&engine::DeployRequest::cache_type_k> = dto::kCacheTypes;
+template <>
+inline constexpr auto words<&engine::DeployRequest::cache_type_v> = dto::kCacheTypes;
+template <>
+inline constexpr auto words<&engine::DeployRequest::cache_type_k_draft> = dto::kCacheTypes;
+template <>
+inline constexpr auto words<&engine::DeployRequest::cache_type_v_draft> = dto::kCacheTypes;
+template <>
+inline constexpr auto words<&engine::DeployRequest::flash_attn> = dto::kFlashAttention;
+template <>
+inline constexpr auto words<&engine::DeployRequest::spec_type> = dto::kSpecTypes;
 template <>
 inline constexpr auto words<&engine::DeployRequest::runtime> = dto::kRuntimes;
 

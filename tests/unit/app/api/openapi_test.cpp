@@ -200,6 +200,16 @@ TEST(OpenApi, WordsOfATextAreThoseThatAreWritten) {
   EXPECT_THAT(json::words<&dto::Warning::severity>, ElementsAreArray(names_of({Severity::warning, Severity::note})));
   using model::Format;
   EXPECT_THAT(json::words<&dto::ModelInfo::format>, ElementsAreArray(names_of({Format::gguf, Format::safetensors})));
+  using engine::CacheType;
+  EXPECT_THAT(dto::kCacheTypes, ElementsAreArray(names_of({CacheType::f32, CacheType::f16, CacheType::bf16,
+                                                           CacheType::q8_0, CacheType::q5_1, CacheType::q5_0,
+                                                           CacheType::q4_1, CacheType::q4_0, CacheType::iq4_nl})));
+  using engine::FlashAttention;
+  EXPECT_THAT(dto::kFlashAttention,
+              ElementsAreArray(names_of({FlashAttention::automatic, FlashAttention::on, FlashAttention::off})));
+  using engine::SpecType;
+  EXPECT_THAT(dto::kSpecTypes,
+              ElementsAreArray(names_of({SpecType::none, SpecType::draft_simple, SpecType::draft_mtp})));
   EXPECT_THAT(dto::kEngines, ElementsAreArray({engine::display_name(engine::EngineKind::llamacpp),
                                                engine::display_name(engine::EngineKind::vllm)}));
 }

@@ -1,0 +1,92 @@
+// The API's description of itself, beside what a real daemon answers.
+#include "e2e/support/daemon.h"
+#include "support/api_description.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <set>
+
+namespace dgxmm::e2e {
+namespace {
+
+using testing::ApiDescription;
+using namespace std::chrono_literals;
+using ::testing::IsSupersetOf;
+
+class OpenApi : public EndToEnd {
+ protected:
+  /// Calls it, and holds the answer against the description.
+  HttpAnswer call(const std::string& method, const std::string& path, const std::string& body = {}) {
+    auto answer = http(host_.daemon->port(), method, path, body);
+    const auto type = answer.headers.contains("content-type") ? answer.headers.at("content-type") : std::string{};
+    for (const auto& fault : description_.faults_of_answer(method, path, answer.status, type, answer.body)) {
+      ADD_FAILURE() << method << " " << path << ": " << fault;
+    }
+    return answer;
+  }
+
+  /// Every GET, with the ids of what is there.
+  void call_every_get(const std::string& plan_set) {
+    for (const auto& [pattern, operations] : description_.paths()) {
+      if (!operations.as_object().contains("get") || pattern == "/api/v1/events") continue;  // which has no end
+      std::string path{pattern};
+      const auto open = path.find('{');
+      if (open != std::string::npos) {
+        const auto id = path.starts_with("/api/v1/plans/")        ? plan_set
+                        : path.starts_with("/api/v1/operations/") ? std::string{"1"}
+                                                                  : std::string{"second"};
+        path.replace(open, path.find('}') - open + 1, id);
+      }
+      EXPECT_EQ(call("GET", path).status, 200) << path;
+    }
+  }
+
+  /// All that have happened: the budget comes after them, and then the queue.
+  void read_events() {
+    EventListener listener{host_.daemon->port(), 0};
+    std::set<std::string> types;
+    while (!types.contains("queue")) {
+      const auto message = listener.next();
+      types.insert(message.type);
+      const auto* schema = message.type == "budget" ? "Budget" : message.type == "queue" ? "Queue" : "Event";
+      for (const auto& fault : description_.faults_of_document(boost::json::parse(message.data), schema)) {
+        ADD_FAILURE() << message.type << ": " << fault;
+      }
+    }
+    EXPECT_THAT(types, IsSupersetOf({"deployment.created", "deployment.state", "operation.step", "budget", "queue"}));
+  }
+
+  MemoryForOne host_;
+  ApiDescription description_{host_.daemon->document("/openapi.json")};
+};
+
+TEST_F(OpenApi, WhatARealDaemonAnswersIsWhatItSays) {
+  EXPECT_EQ(call("POST", "/api/v1/fit", host_.first.body()).status, 200);
+  EXPECT_EQ(call("POST", "/api/v1/plans", host_.first.body()).status, 200);
+  EXPECT_EQ(call("POST", "/api/v1/scenario", host_.first.body()).status, 200);
+  ASSERT_EQ(call("POST", "/api/v1/deployments", host_.first.body()).status, 201);
+  ASSERT_TRUE(host_.daemon->becomes("first", "ready"));
+  EXPECT_EQ(call("PATCH", "/api/v1/deployments/first", R"({"priority": 2, "labels": {"a": "b"}})").status, 200);
+  EXPECT_EQ(call("POST", "/api/v1/deployments/first/sleep").status, 409) << "llama.cpp cannot sleep";
+  EXPECT_EQ(call("POST", "/api/v1/deployments", "{}").status, 400);
+
+  const auto second = host_.request_in_place_of_first("second", environment().model);
+  const auto refused = call("POST", "/api/v1/deployments", second.body());
+  ASSERT_EQ(refused.status, 409) << refused.body;
+  const auto set = text(at(refused.json(), "plans"), "plan_set");
+  const auto applied = call("POST", "/api/v1/plans/" + set + "/stop:1/apply");
+  ASSERT_EQ(applied.status, 202) << applied.body;
+  ASSERT_TRUE(
+      eventually([&] { return text(call("GET", "/api/v1/operations/1").json(), "state") == "succeeded"; }, 90s));
+
+  call_every_get(set);
+  read_events();
+
+  EXPECT_EQ(call("POST", "/api/v1/deployments/first/start").status, 409) << "its memory is taken";
+  EXPECT_EQ(call("POST", "/api/v1/deployments/second/stop").status, 200);
+  EXPECT_EQ(call("DELETE", "/api/v1/deployments/second").status, 204);
+}
+
+}  // namespace
+}  // namespace dgxmm::e2e
