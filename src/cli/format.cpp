@@ -172,4 +172,13 @@ std::string port_text(std::string_view url) {
   return port ? fmt::format("{}", *port) : "?";
 }
 
+std::string wake_text(const dto::Deployment& deployment) {
+  if (!deployment.wake_needs_bytes) return {};
+  const auto& can = deployment.can_wake_now;
+  return fmt::format("to wake up it needs {}{}", format_bytes(*deployment.wake_needs_bytes),
+                     !can   ? ""
+                     : *can ? ", which is free"
+                            : ", which is not free now");
+}
+
 }  // namespace dgxmm::cli

@@ -45,4 +45,7 @@ std::string verdict_text(Bytes needed, Bytes free);
 /// The port in "http://127.0.0.1:8080/v1"; "?" when there is none.
 std::string port_text(std::string_view url);
 
+/// "to wake up it needs 3.0 GiB, which is not free now"; empty when it does not sleep, or that is not known.
+std::string wake_text(const dto::Deployment& deployment);
+
 }  // namespace dgxmm::cli

@@ -62,6 +62,7 @@ void print_table(Context& context, const std::vector<dto::Deployment>& deploymen
                : is_unknown ? std::string{"?"}
                             : std::string{"-"},
                has_ended(deployment) ? std::string{"-"} : port_text(deployment.url), idle});
+    if (const auto wake = wake_text(deployment); !wake.empty()) table.add_note(wake);
     if (deployment.failure) table.add_note(deployment.failure->message);
     if (is_missed(deployment)) table.add_note(deployment.failure->hint);
     if (deployment.outdated) {

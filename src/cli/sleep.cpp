@@ -27,6 +27,9 @@ int run(const SleepCommand& command, Context& context) {
       !freed ? std::string{"what it gave back is not known"} : fmt::format("{} given back", format_bytes(*freed));
   context.console.out << fmt::format("{} sleeps (id {}, level {}); {}\n", printable(deployment->name),
                                      deployment->id.value, deployment->sleep_level.value_or(0), gave);
+  if (!deployment->can_wake_now.value_or(true)) {
+    context.console.out << wrap("warning: " + wake_text(*deployment), context.console.width);
+  }
   return kExitOk;
 }
 

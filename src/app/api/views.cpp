@@ -171,6 +171,10 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   if (deployment.state == deployment::State::sleeping) view.sleep_level = deployment.sleep_level;
   view.asleep_bytes = deployment.asleep;
   view.sleep_freed_bytes = deployment.sleep_freed;
+  if (const auto need = service.admission.wake_need(deployment)) {
+    view.wake_needs_bytes = need->size;
+    view.can_wake_now = need->is_free;
+  }
   view.model = deployment.request.model;
   view.model_name = deployment.model_name;
   view.served_name = deployment.served_name;

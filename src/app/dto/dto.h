@@ -85,10 +85,12 @@ struct Deployment {
   Bytes reserved_bytes;
   std::optional<Measured> measured;
   Estimate estimate;
-  std::optional<Bytes> footprint_bytes;     ///< recorded after the last start (C1, C2)
-  std::optional<std::int64_t> sleep_level;  ///< 1 or 2 while it sleeps
-  std::optional<Bytes> asleep_bytes;        ///< what it held when it last slept, measured
-  std::optional<Bytes> sleep_freed_bytes;   ///< what its last falling asleep gave back
+  std::optional<Bytes> footprint_bytes;        ///< recorded after the last start (C1, C2)
+  std::optional<std::int64_t> sleep_level;     ///< 1 or 2 while it sleeps
+  std::optional<Bytes> asleep_bytes;           ///< what it held when it last slept, measured
+  std::optional<Bytes> sleep_freed_bytes;      ///< what its last falling asleep gave back
+  std::optional<Bytes> wake_needs_bytes = {};  ///< while it sleeps: what has to be free for it to wake up
+  std::optional<bool> can_wake_now = {};       ///< likewise, whether that is free; null: not known
   std::optional<bool> busy;
   std::optional<std::string> idle_since;
   std::int64_t priority = 0;

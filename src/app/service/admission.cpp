@@ -353,6 +353,14 @@ Bytes Admission::needed_to_wake(const Deployment& deployment) {
                                 measured.total());
 }
 
+std::optional<WakeNeed> Admission::wake_need(const Deployment& deployment) {
+  if (deployment.state != deployment::State::sleeping) return std::nullopt;
+  const auto& snapshot = *sampler_.latest();
+  WakeNeed need{.size = needed_to_wake(deployment), .is_free = {}};
+  if (!snapshot.problem) need.is_free = !snapshot.gpu.no_starts && need.size <= snapshot.budget.free_for_new;
+  return need;
+}
+
 Result<void> Admission::admit_wake_in_turn(DeploymentId id) {
   if (loop_.stopping()) return fail(shutting_down());
   auto* deployment = table_.find(id);

@@ -37,6 +37,12 @@ struct Decision {
 };
 
 /// Decides, one request at a time, whether a deployment may start (P13). A reservation exists before anything starts.
+/// What waking up would take now.
+struct WakeNeed {
+  Bytes size;                   ///< that has to be free
+  std::optional<bool> is_free;  ///< null when the host cannot be read
+};
+
 class Admission {
  public:
   Admission(Estimates& estimates, Sampler& sampler, DeploymentTable& table, ports::TcpPorts& tcp_ports, Clock& clock,
@@ -63,6 +69,9 @@ class Admission {
   ports::Task<Result<Decision>> admit_wake(DeploymentId id);
   /// The same for one whose turn the caller already has. Errors: `does_not_fit` too.
   Result<void> admit_wake_in_turn(DeploymentId id);
+
+  /// What that would be decided on now, by the newest snapshot; nothing for one that does not sleep.
+  std::optional<WakeNeed> wake_need(const Deployment& deployment);
 
   /// Whether it could be started if there were memory: its engine, configuration, name and port, with the names and
   /// ports of those that are `leaving` counted as free. To be asked before anything is stopped for it. Errors:

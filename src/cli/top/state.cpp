@@ -1,5 +1,7 @@
 #include "cli/top/state.h"
 
+#include "cli/format.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -182,13 +184,14 @@ Action State::press(Press press) {
 
 std::string question(const State& state, const Action& action) {
   const auto* deployment = state.chosen_deployment();
-  const bool busy = deployment != nullptr && std::to_string(deployment->id.value) == action.target &&
-                    deployment->busy.value_or(false);
+  const bool is_it = deployment != nullptr && std::to_string(deployment->id.value) == action.target;
+  const bool busy = is_it && deployment->busy.value_or(false);
+  const auto wake = is_it ? wake_text(*deployment) : std::string{};
   const std::string and_busy = busy ? ", which is answering requests" : "";
   switch (action.kind) {
     case Action::Kind::stop: return fmt::format("stop {}{}? y/n", action.name, and_busy);
     case Action::Kind::sleep: return fmt::format("put {}{} to sleep, level 1? y/n", action.name, and_busy);
-    case Action::Kind::wake: return fmt::format("wake {}? y/n", action.name);
+    case Action::Kind::wake: return fmt::format("wake {}{}? y/n", action.name, wake.empty() ? "" : " (" + wake + ")");
     case Action::Kind::stop_orphan: return fmt::format("end the orphan {} ({})? y/n", action.target, action.name);
     case Action::Kind::show_log:
     case Action::Kind::quit:

@@ -247,14 +247,17 @@ class Drawing {
     for (std::size_t i = first; i < std::min(first + rows, state_.deployments.size()); ++i) {
       const auto& deployment = state_.deployments[i];
       const auto& measured = deployment.measured;
+      const auto wake = wake_text(deployment);
+      const bool cannot_wake = !deployment.can_wake_now.value_or(true);
       auto text = row_text(
           deployment_fields(),
           {std::to_string(deployment.id.value), deployment.name,
            deployment.phase.empty() ? deployment.state : deployment.phase, measured ? measured_text(*measured) : "?",
            format_bytes(deployment.reserved_bytes), measured ? size_text(measured->gpu_bytes) : "?",
-           idle_text(deployment, now_), deployment.model_name},
+           idle_text(deployment, now_), deployment.model_name + (wake.empty() ? "" : ": " + wake)},
           size_.columns);
-      add(std::move(text), active && i == at ? Style::selected : style_of_state(deployment.state));
+      const auto style = cannot_wake ? Style::warning : style_of_state(deployment.state);
+      add(std::move(text), active && i == at ? Style::selected : style);
     }
   }
 

@@ -270,6 +270,43 @@ TEST_F(Sleeping, E5_AWakeThatDoesNotFitIsRefusedOnItsPeakAndStaysAsleep) {
   EXPECT_EQ(wake(id).status, 202) << "to the byte";
 }
 
+TEST_F(Sleeping, E5_WhatWakingUpNeedsAndWhetherThatIsFreeIsShownBeforeItIsAskedFor) {
+  const auto awake = daemon->deploy_ready(kSleeper);
+  const auto shown = [&](DeploymentId id) {
+    daemon->budget();
+    return json_of(daemon->request("GET", path_of(id)));
+  };
+  EXPECT_TRUE(shown(awake).at("wake_needs_bytes").is_null());
+  EXPECT_TRUE(shown(awake).at("can_wake_now").is_null());
+
+  const auto slept = json_of(sleep(awake));
+  const auto needed = memory::needed_to_wake(daemon->at(awake).estimate, 1, gib(5) + mib(8), gib(5) + mib(8));
+  EXPECT_EQ(slept.at("wake_needs_bytes").as_int64(), needed.count());
+  EXPECT_TRUE(slept.at("can_wake_now").as_bool());
+
+  world.host.held_by_others += daemon->budget().free_for_new - needed;
+  EXPECT_TRUE(shown(awake).at("can_wake_now").as_bool()) << "to the byte";
+  world.host.held_by_others += Bytes{1};
+  EXPECT_FALSE(shown(awake).at("can_wake_now").as_bool());
+  EXPECT_EQ(shown(awake).at("wake_needs_bytes").as_int64(), needed.count());
+  EXPECT_EQ(wake(awake).status, 409) << "as it was shown";
+  world.host.held_by_others -= Bytes{1};
+
+  world.gpu.reading.no_starts = Error{"gpu_failed", "a GPU of this host has failed", "", ""};
+  EXPECT_FALSE(shown(awake).at("can_wake_now").as_bool());
+  world.gpu.reading.no_starts.reset();
+  world.host.broken = true;
+  EXPECT_TRUE(shown(awake).at("can_wake_now").is_null()) << "not known";
+}
+
+TEST_F(Sleeping, E5_OneThatFallsAsleepAndCouldNotBeWokenAgainSaysSo) {
+  const auto id = daemon->deploy_ready(kSleeper);
+  world.host.held_by_others = world.host.mem_total - world.runtime.held() - gib(1);
+  const auto slept = json_of(sleep(id));
+  EXPECT_EQ(slept.at("state").as_string(), "sleeping");
+  EXPECT_FALSE(slept.at("can_wake_now").as_bool());
+}
+
 TEST_F(Sleeping, AWakeThatDoesNotFitComesWithPlansThatCanBeCarriedOut) {
   const auto id = deploy_asleep();
   const auto other = daemon->deploy_ready(R"("model": "/models/a.gguf", "name": "other", "cache_ram_mib": 16384)");

@@ -195,6 +195,18 @@ TEST(TopKeys, TheQuestionStaysAboutTheOneItWasAskedOfWhenRowsMove) {
   EXPECT_EQ(type(state, 'y').target, "2");
 }
 
+TEST(TopKeys, WhoeverIsToBeWokenIsShownWithWhatThatNeeds) {
+  auto state = a_state();
+  auto asleep = deployment(1, "chat", "sleeping", gib(4));
+  asleep.wake_needs_bytes = gib(3);
+  asleep.can_wake_now = false;
+  state.take(std::vector{asleep});
+  EXPECT_THAT(shown(state, {.columns = 160, .lines = 24}),
+              HasSubstr(": to wake up it needs 3.0 GiB, which is not free"));
+  type(state, 'w');
+  EXPECT_THAT(shown(state), HasSubstr("wake chat (to wake up it needs 3.0 GiB, which is not free now)? y/n"));
+}
+
 TEST(TopKeys, OnlyWhatCanSleepOrWakeIsAskedAbout) {
   auto state = a_state();
   state.take(std::vector{deployment(1, "chat", "sleeping", gib(4))});
