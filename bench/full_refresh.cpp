@@ -144,7 +144,7 @@ void run(std::int64_t processes, std::int64_t deployments, std::int64_t refreshe
     service::Sampler sampler{probe, gpu, runtime, table, {}, clock, loop};
     const service::Identity identity{.state_dir = folder.path().string(), .instance_prefix = "dgxmm-bench-"};
     service::Orphans orphans{runtime, probe, table, events, sampler, identity, std::chrono::seconds{1}};
-    service::LedgerReader reader{sampler, table, runtime, probe, cgroups, names, orphans, loop};
+    service::LedgerReader reader{sampler, table, probe, cgroups, names, orphans, loop};
     seen = processes_of_host();
     co_await measure(reader, sampler, gpu, refreshes, samples);
   };

@@ -5,6 +5,7 @@
 #include "adapters/host/examiner.h"
 #include "adapters/host/kernel_log.h"
 #include "adapters/host/proc_host_probe.h"
+#include "adapters/host/quiet_host.h"
 #include "adapters/modelfs/inotify_watch.h"
 #include "adapters/modelfs/model_files.h"
 #include "adapters/net/asio_event_loop.h"
@@ -18,6 +19,7 @@
 #include "adapters/settings/settings_file.h"
 #include "adapters/store/dying_store.h"
 #include "adapters/store/sqlite_store.h"
+#include "adapters/store/start_record_file.h"
 #include "adapters/system/process_environment.h"
 #include "adapters/system/tcp_ports.h"
 #include "app/api/api.h"
@@ -107,6 +109,15 @@ docker::DockerRuntimeOptions docker_options(const settings::Settings& settings,
   return options;
 }
 
+/// What all engines of this installation hold that run as processes.
+Bytes held_by_all(process::ProcessRuntime& processes) {
+  Bytes sum;
+  for (const auto& [name, instance] : processes.find_remains()) {
+    if (const auto measured = processes.measure(instance, processes.pids(instance))) sum += measured->total();
+  }
+  return sum;
+}
+
 int serve(settings::Settings settings, const api::BuildInfo& build) {
   log::set_level(parse_level(settings.log_level));
   system::allow_many_descriptors();
@@ -123,6 +134,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
     dying_store = std::make_unique<store::DyingStore>(**store, *write);
     used_store = dying_store.get();
   }
+  store::StartRecordFile start_record{settings.state_dir + "/start-under-way.json"};
   std::error_code error;
   std::filesystem::create_directories(settings.state_dir + "/logs", error);
   if (error)
@@ -153,14 +165,21 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   if (settings.runtime != "process") containers.begin();
   docker::DockerNames container_names{loop, http, settings.docker_socket};
   service::Runtimes runtime{processes, containers};
+  ports::HostProbe* used_probe = &probe;
+  std::unique_ptr<host::QuietHost> quiet_host;
+  if (const auto others = host::held_by_others_in_tests()) {
+    quiet_host = std::make_unique<host::QuietHost>(probe, *others, [&processes] { return held_by_all(processes); });
+    used_probe = quiet_host.get();
+  }
   service::Service service{
-      {.host = probe,
+      {.host = *used_probe,
        .gpu = gpu,
        .memory_groups = cgroups,
        .container_names = container_names,
        .model_files = models,
        .folder_watch = folder_watch,
        .store = *used_store,
+       .start_record = start_record,
        .world = {.runtime = runtime,
                  .http = http,
                  .logs = logs,

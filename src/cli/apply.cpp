@@ -6,20 +6,50 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace dgxmm::cli {
 namespace {
 
-/// "SET/PLAN", or a plan that only one request has. A plan's id may name a model, with a slash in it.
-std::string path_to_apply(const std::string& plan, bool even_if_busy) {
-  const auto slash = plan.find('/');
-  const bool has_set = slash != std::string::npos && plan.find(':') > slash;
-  const auto set = has_set ? plan.substr(0, slash) : std::string{"latest"};
-  const auto id = has_set ? plan.substr(slash + 1) : plan;
-  return fmt::format("/plans/{}/{}/apply{}", net::percent_encode(set), net::percent_encode(id),
-                     even_if_busy ? "?even_if_busy=1" : "");
+struct NamedPlan {
+  std::string set;  ///< empty: of the one request that has it
+  std::string id;
+};
+
+/// "SET/PLAN", or "PLAN". A plan's id may name a model, with a slash in it.
+NamedPlan named_plan(const std::string& text) {
+  const auto slash = text.find('/');
+  const bool has_set = slash != std::string::npos && text.find(':') > slash;
+  if (!has_set) return {.set = {}, .id = text};
+  return {.set = text.substr(0, slash), .id = text.substr(slash + 1)};
+}
+
+std::string path_to_apply(const NamedPlan& plan, bool even_if_busy) {
+  return fmt::format("/plans/{}/{}/apply{}", net::percent_encode(plan.set.empty() ? "latest" : plan.set),
+                     net::percent_encode(plan.id), even_if_busy ? "?even_if_busy=1" : "");
+}
+
+void show_lines(Console& console, std::string_view label, const std::vector<std::string>& lines) {
+  for (const auto& line : lines) console.err << printable(fmt::format("{}{}", label, line)) << '\n';
+}
+
+/// What will be done and what that costs, before it is asked for. False: nobody knows that plan, and asking for it says
+/// why.
+bool show_before(Context& context, const NamedPlan& named) {
+  if (named.set.empty()) return false;
+  const auto plans = context.api.get<dto::Plans>("/plans/" + net::percent_encode(named.set));
+  if (!plans) return false;
+  const auto plan = std::ranges::find(plans->plans, named.id, &dto::Plan::id);
+  if (plan == plans->plans.end()) return false;
+  context.console.err << printable(fmt::format("plan {}/{}: {}", named.set, named.id, plan->title)) << '\n';
+  show_lines(context.console, "", plan->costs);
+  show_lines(context.console, "unsafe: ", plan->unsafe);
+  context.console.err << std::flush;
+  return true;
 }
 
 /// Whose plan it is, which "stop:3" alone does not say, and what speaks against it.
@@ -27,16 +57,18 @@ void show_plan(Console& console, const dto::Operation& operation) {
   console.err << printable(fmt::format("plan {}/{} for {}: {}", operation.plan_set, operation.plan, operation.model,
                                        operation.title))
               << '\n';
-  for (const auto& reason : operation.unsafe) console.err << printable("unsafe: " + reason) << '\n';
+  show_lines(console, "unsafe: ", operation.unsafe);
   console.err << std::flush;
 }
 
 }  // namespace
 
 int run(const ApplyCommand& command, Context& context) {
-  const auto begun = context.api.post<dto::Operation>(path_to_apply(command.plan, command.even_if_busy));
+  const auto named = named_plan(command.plan);
+  const bool shown = show_before(context, named);
+  const auto begun = context.api.post<dto::Operation>(path_to_apply(named, command.even_if_busy));
   if (!begun) return report(context, begun.error());
-  show_plan(context.console, *begun);
+  if (!shown) show_plan(context.console, *begun);
   if (!command.wait) {
     if (context.json) {
       print_json(context, *begun);

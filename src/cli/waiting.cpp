@@ -147,6 +147,7 @@ int finish_refused(Context& context, const dto::Problem& problem, bool yes, bool
 }
 
 int finish_start(Context& context, const dto::Deployment& deployment, bool wait) {
+  for (const auto& text : deployment.notes) note(context.console, printable(text));
   if (!wait) {
     print_started(context, deployment);
     return kExitOk;

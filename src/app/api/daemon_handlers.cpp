@@ -5,17 +5,29 @@
 #include "app/api/views.h"
 #include "base/numbers.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace dgxmm::api {
 namespace {
 
-/// What ails the GPU while the daemon itself is well (B8).
-std::string gpu_trouble(const host::GpuReading& gpu) {
-  if (!gpu.unavailable.empty()) return gpu.unavailable;
-  return gpu.warnings.empty() ? std::string{} : gpu.warnings.front();
+/// What somebody has to see to while the daemon itself is well: what ails the GPU (B8), and what a plan took and could
+/// not bring back (P11).
+std::string open_matters(const service::HostSnapshot& snapshot) {
+  std::vector<std::string> matters;
+  if (!snapshot.gpu.unavailable.empty()) {
+    matters.push_back(snapshot.gpu.unavailable);
+  } else if (!snapshot.gpu.warnings.empty()) {
+    matters.push_back(snapshot.gpu.warnings.front());
+  }
+  for (const auto& warning : snapshot.warnings) {
+    if (warning.code == dto::kNotBroughtBack) matters.push_back(warning.message);
+  }
+  return fmt::format("{}", fmt::join(matters, "; "));
 }
 
 }  // namespace
@@ -25,7 +37,7 @@ Handlers::Handlers(service::Service& service, BuildInfo build) : service_(servic
 Handlers::Answer Handlers::healthz(Call) {
   const auto trouble = service_.trouble();
   const dto::Health health{.status = trouble ? "trouble" : "ok",
-                           .detail = trouble.value_or(gpu_trouble(service_.sampler.latest()->gpu))};
+                           .detail = trouble.value_or(open_matters(*service_.sampler.latest()))};
   co_return document(health, trouble ? 503 : 200);
 }
 

@@ -3,6 +3,7 @@
 #include "app/api/views.h"
 #include "app/dto/convert.h"
 #include "app/dto/fit.h"
+#include "app/service/start_journal.h"
 
 #include <algorithm>
 #include <chrono>
@@ -44,13 +45,17 @@ Handlers::Answer Handlers::fit(Call call) {
   } else {
     const auto snapshot = service_.sampler.refresh();
     if (snapshot->problem) co_return problem(*snapshot->problem);
-    question.situation = service_.admission.situation_of(*prepared);
+    question.situation = service_.admission.situation_of(*prepared, *snapshot);
     question.budget = budget_view(service_, *snapshot);
   }
   std::ranges::transform(larger, std::back_inserter(question.others), sized);
   std::ranges::transform(smaller, std::back_inserter(question.others), sized);
   auto fit = dto::make_fit(std::move(question));
   if (!fit) co_return problem(fit.error());
+  if (!*given) {
+    std::ranges::move(service::suspicions(service_.table, prepared->fingerprint, prepared->config),
+                      std::back_inserter(fit->notes));
+  }
   if (const auto& refused = service_.sampler.latest()->gpu.no_starts; refused && !*given) {
     fit->notes.push_back("it could not be started here: " + refused->message);
   }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,13 @@ namespace dgxmm::api {
 namespace {
 
 constexpr std::size_t kHolderRows = 10;
+
+/// What the plans make room for.
+std::string_view verb_of(service::DeploymentTable& table, const service::PlanSet& set) {
+  if (!set.wanted.returns) return "deploy";
+  const auto* returning = table.find(*set.wanted.returns);
+  return returning != nullptr && returning->state == deployment::State::sleeping ? "wake" : "start";
+}
 
 }  // namespace
 
@@ -24,14 +32,14 @@ Handlers::Answer Handlers::refusal(std::string code, service::PlanSet set, std::
   document.detail = (what.empty() ? "" : what + ": ") + set.plans.summary;
   document.code = std::move(code);
   if (set.plans.fits_now) {
-    document.hint = "no plan is needed any more: deploy it as it is";
+    document.hint = fmt::format("no plan is needed any more: {} it as it is", verb_of(service_.table, set));
   } else if (set.plans.plans.empty()) {
     document.hint = "stop something that dgxmm does not manage, or choose a smaller model";
   } else {
     document.hint = fmt::format("carry out one of the plans: POST /api/v1/plans/{}/PLAN/apply", set.id);
   }
   document.plans = plans_view(set);
-  const auto reading = co_await service_.ledger.read(kHolderRows);
+  const auto reading = co_await service_.ledger.read(kHolderRows, service_.sampler.latest());
   document.holders = holders_view(reading);
   co_return problem(std::move(document));
 }

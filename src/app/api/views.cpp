@@ -1,11 +1,14 @@
 #include "app/api/views.h"
 
 #include "app/dto/convert.h"
+#include "app/service/start_journal.h"
 #include "base/masking.h"
+#include "core/engine/cautions.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -204,6 +207,11 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   if (deployment.ready_at) view.ready_at = format_time(*deployment.ready_at);
   if (const auto& failure = deployment.failure) {
     view.failure = dto::Failure{failure->code, failure->message, failure->hint, failure->last_lines};
+  }
+  if (!deployment::is_final(deployment.state)) {
+    view.notes = engine::cautions(deployment.config);
+    std::ranges::move(service::suspicions(service.table, deployment.fingerprint, deployment.config),
+                      std::back_inserter(view.notes));
   }
   return view;
 }

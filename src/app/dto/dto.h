@@ -105,6 +105,8 @@ struct Deployment {
   std::string created_at;
   std::optional<std::string> ready_at;
   std::optional<Failure> failure;
+  std::vector<std::string> notes = {};  ///< known trouble with what was asked for; another start of the same that was
+                                        ///< under way when the host went down
 };
 
 /// Something about the host's memory that a person should know.
@@ -248,7 +250,8 @@ struct Fit {
   Config config;
   std::string host;                ///< "this host", or the one that was described
   std::optional<Budget> budget;    ///< null when only the free memory was given
-  std::vector<std::string> notes;  ///< what lies beside the model and is not loaded
+  std::vector<std::string> notes;  ///< what lies beside the model and is not loaded; known trouble with what is asked
+                                   ///< for; a start of the same that was under way when the host went down
 };
 
 struct CatalogModel {

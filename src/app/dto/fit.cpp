@@ -1,11 +1,13 @@
 #include "app/dto/fit.h"
 
 #include "app/dto/convert.h"
+#include "core/engine/cautions.h"
 #include "core/planner/reach.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace dgxmm::dto {
@@ -34,6 +36,7 @@ std::optional<std::int64_t> value_of(const std::optional<planner::Limit>& limit)
 
 std::vector<std::string> notes_of(const model::ModelDescription& model, const engine::EngineConfig& config) {
   auto notes = model.notes;
+  std::ranges::move(engine::cautions(config, model.kv_cache_dtype), std::back_inserter(notes));
   const auto* llamacpp = std::get_if<engine::LlamaCppConfig>(&config);
   if (llamacpp == nullptr || !llamacpp->mmproj.empty()) return notes;
   for (const auto& path : model.projectors) {

@@ -98,7 +98,11 @@ ports::Task<Result<Decision>> Admission::admit(engine::DeployRequest request) {
     {
       const auto turn = co_await turns_.take(claim);
       if (!turn) co_return fail(turn.error());
-      if (complete || fits(*prepared)) co_return admit_in_turn(std::move(*prepared));
+      // What refused it the first time is not read again when the newest reading, which may be a later one, refuses it
+      // too.
+      auto snapshot = sampler_.latest();
+      if (!complete || fits(*prepared, *snapshot)) snapshot = sampler_.refresh();
+      if (complete || fits(*prepared, *snapshot)) co_return decide(std::move(*prepared), *snapshot);
     }
     const auto room = sampler_.latest()->budget.free_for_new;
     prepared->quantizations = co_await estimates_.prepare_smaller_quantizations(*prepared, room);
@@ -113,21 +117,24 @@ Result<Prepared> Admission::sized_anew(Prepared prepared) const {
   return prepared;
 }
 
-bool Admission::fits(const Prepared& prepared) {
+bool Admission::fits(const Prepared& prepared, const HostSnapshot& snapshot) const {
   const auto sized = sized_anew(prepared);
-  return sized && sized->estimate.total <= sampler_.refresh()->budget.free_for_new;
+  return sized && sized->estimate.total <= snapshot.budget.free_for_new;
 }
 
 Result<Decision> Admission::admit_in_turn(Prepared prepared) {
+  return decide(std::move(prepared), *sampler_.refresh());
+}
+
+Result<Decision> Admission::decide(Prepared prepared, const HostSnapshot& snapshot) {
   auto sized = sized_anew(std::move(prepared));
   if (!sized) return fail(sized.error());
   if (auto startable = check_startable(sized->request, sized->config); !startable) return fail(startable.error());
-  const auto snapshot = sampler_.refresh();
-  if (snapshot->problem) return fail(*snapshot->problem);
+  if (snapshot.problem) return fail(*snapshot.problem);
   Decision decision;
-  if (sized->estimate.total > snapshot->budget.free_for_new) {
+  if (sized->estimate.total > snapshot.budget.free_for_new) {
     const Wanted wanted{.prepared = std::move(*sized)};
-    auto set = plan_wanted(wanted);
+    auto set = plan_wanted(wanted, snapshot);
     if (!set) return fail(set.error());
     decision.refused = std::move(*set);
     return decision;
@@ -247,23 +254,22 @@ ports::Task<Result<Prepared>> Admission::prepare_again(DeploymentId id) {
 ports::Task<Result<void>> Admission::readmit_in_turn(DeploymentId id) {
   const auto prepared = co_await prepare_again(id);
   if (!prepared) co_return fail(prepared.error());
-  co_return readmit_prepared(id, *prepared);
+  co_return readmit_prepared(id, *prepared, *sampler_.refresh());
 }
 
-Result<void> Admission::readmit_prepared(DeploymentId id, const Prepared& prepared) {
+Result<void> Admission::readmit_prepared(DeploymentId id, const Prepared& prepared, const HostSnapshot& snapshot) {
   const auto sized = sized_anew(prepared);
   if (!sized) return fail(sized.error());
   const auto found = find_startable(id);
   if (!found) return fail(found.error());
   auto& deployment = **found;
 
-  const auto snapshot = sampler_.refresh();
-  if (snapshot->problem) return fail(*snapshot->problem);
-  if (snapshot->gpu.no_starts) return fail(*snapshot->gpu.no_starts);
+  if (snapshot.problem) return fail(*snapshot.problem);
+  if (snapshot.gpu.no_starts) return fail(*snapshot.gpu.no_starts);
   const auto needed = sized->estimate.total;
-  if (needed > snapshot->budget.free_for_new) {
+  if (needed > snapshot.budget.free_for_new) {
     return fail("does_not_fit", fmt::format("{} needs {}, {} is free", deployment.name, format_bytes(needed),
-                                            format_bytes(snapshot->budget.free_for_new)));
+                                            format_bytes(snapshot.budget.free_for_new)));
   }
   auto port = hold_port(deployment.port);
   std::string message = "starting again";
@@ -308,16 +314,15 @@ ports::Task<Result<Decision>> Admission::readmit(DeploymentId id) {
   const auto turn = co_await turns_.take(std::move(claim));
   if (!turn) co_return fail(turn.error());
   Decision decision;
-  const auto readmitted = readmit_prepared(id, *prepared);
+  const auto snapshot = sampler_.refresh();
+  const auto readmitted = readmit_prepared(id, *prepared, *snapshot);
   if (readmitted) {
     decision.admitted = id;
     co_return decision;
   }
   if (readmitted.error().code != "does_not_fit") co_return fail(readmitted.error());
-  auto sized = sized_anew(std::move(*prepared));
-  if (!sized) co_return fail(sized.error());
-  const Wanted wanted{.prepared = std::move(*sized), .returns = id};
-  auto set = plan_wanted(wanted);
+  const Wanted wanted{.prepared = std::move(*prepared), .returns = id};
+  auto set = plan_wanted(wanted, *snapshot);
   if (!set) co_return fail(set.error());
   decision.refused = std::move(*set);
   co_return decision;
@@ -330,7 +335,8 @@ ports::Task<Result<Decision>> Admission::admit_wake(DeploymentId id) {
   const auto turn = co_await turns_.take(std::move(claim));
   if (!turn) co_return fail(turn.error());
   Decision decision;
-  const auto admitted = admit_wake_in_turn(id);
+  const auto snapshot = sampler_.refresh();
+  const auto admitted = let_wake(id, *snapshot);
   if (admitted) {
     decision.admitted = id;
     co_return decision;
@@ -340,14 +346,14 @@ ports::Task<Result<Decision>> Admission::admit_wake(DeploymentId id) {
   Wanted waking{.returns = id};
   waking.prepared.config = deployment->config;
   waking.prepared.request.priority = deployment->priority;
-  auto set = plan_wanted(waking);
+  auto set = plan_wanted(waking, *snapshot);
   if (!set) co_return fail(set.error());
   decision.refused = std::move(*set);
   co_return decision;
 }
 
-Bytes Admission::needed_to_wake(const Deployment& deployment) {
-  const auto* entry = sampler_.latest()->find(deployment.id);
+Bytes Admission::needed_to_wake(const Deployment& deployment, const HostSnapshot& snapshot) {
+  const auto* entry = snapshot.find(deployment.id);
   const auto measured = entry != nullptr && entry->measured ? *entry->measured : memory::Measured{};
   return memory::needed_to_wake(deployment.estimate, deployment.sleep_level.value_or(1), measured.complete_total(),
                                 measured.total());
@@ -356,12 +362,14 @@ Bytes Admission::needed_to_wake(const Deployment& deployment) {
 std::optional<WakeNeed> Admission::wake_need(const Deployment& deployment) {
   if (deployment.state != deployment::State::sleeping) return std::nullopt;
   const auto& snapshot = *sampler_.latest();
-  WakeNeed need{.size = needed_to_wake(deployment), .is_free = {}};
+  WakeNeed need{.size = needed_to_wake(deployment, snapshot), .is_free = {}};
   if (!snapshot.problem) need.is_free = !snapshot.gpu.no_starts && need.size <= snapshot.budget.free_for_new;
   return need;
 }
 
-Result<void> Admission::admit_wake_in_turn(DeploymentId id) {
+Result<void> Admission::admit_wake_in_turn(DeploymentId id) { return let_wake(id, *sampler_.refresh()); }
+
+Result<void> Admission::let_wake(DeploymentId id, const HostSnapshot& snapshot) {
   if (loop_.stopping()) return fail(shutting_down());
   auto* deployment = table_.find(id);
   if (deployment == nullptr) return fail("deployment_not_found", fmt::format("there is no deployment {}", id.value));
@@ -369,15 +377,14 @@ Result<void> Admission::admit_wake_in_turn(DeploymentId id) {
     return fail("not_sleeping", fmt::format("{} is {}", deployment->name, deployment::name_of(deployment->state)),
                 "only one that sleeps can be woken");
   }
-  const auto snapshot = sampler_.refresh();
-  if (snapshot->problem) return fail(*snapshot->problem);
-  if (snapshot->gpu.no_starts) return fail(*snapshot->gpu.no_starts);
-  const auto needed = needed_to_wake(*deployment);
-  if (needed > snapshot->budget.free_for_new) {
+  if (snapshot.problem) return fail(*snapshot.problem);
+  if (snapshot.gpu.no_starts) return fail(*snapshot.gpu.no_starts);
+  const auto needed = needed_to_wake(*deployment, snapshot);
+  if (needed > snapshot.budget.free_for_new) {
     return fail("does_not_fit", fmt::format("waking {} up needs {}, {} is free", deployment->name, format_bytes(needed),
-                                            format_bytes(snapshot->budget.free_for_new)));
+                                            format_bytes(snapshot.budget.free_for_new)));
   }
-  const auto* entry = snapshot->find(id);
+  const auto* entry = snapshot.find(id);
   const auto measured = entry != nullptr && entry->measured ? *entry->measured : memory::Measured{};
   deployment->wake_peak =
       memory::wake_peak(deployment->estimate, deployment->sleep_level.value_or(1), measured.complete_total());
@@ -387,7 +394,7 @@ Result<void> Admission::admit_wake_in_turn(DeploymentId id) {
   return {};
 }
 
-Result<planner::Plans> Admission::plans_to_return(const Wanted& wanted) {
+Result<planner::Plans> Admission::plans_to_return(const Wanted& wanted, const HostSnapshot& snapshot) {
   const auto* deployment = table_.find(wanted.returns.value());
   const bool sleeps = deployment != nullptr && deployment->state == deployment::State::sleeping;
   if (deployment == nullptr || (!sleeps && !deployment::is_final(deployment->state))) {
@@ -395,10 +402,16 @@ Result<planner::Plans> Admission::plans_to_return(const Wanted& wanted) {
                                                       : fmt::format("{} is {} by now", deployment->name,
                                                                     deployment::name_of(deployment->state)));
   }
-  auto input = situation_of(wanted.prepared);
-  std::erase_if(input.deployments, [&](const auto& candidate) { return candidate.memory.id == deployment->id; });
-  auto estimate = sleeps ? deployment->estimate : wanted.prepared.estimate;
-  if (sleeps) estimate.total = needed_to_wake(*deployment);
+  auto input = situation_of(wanted.prepared, snapshot);
+  for (auto& candidate : input.deployments) candidate.returns = candidate.memory.id == deployment->id;
+  auto estimate = deployment->estimate;
+  if (sleeps) {
+    estimate.total = needed_to_wake(*deployment, snapshot);
+  } else {
+    auto sized = sized_anew(wanted.prepared);
+    if (!sized) return fail(sized.error());
+    estimate = std::move(sized->estimate);
+  }
   const auto only_as_it_is = [&](const engine::EngineConfig& config) -> Result<memory::Estimate> {
     if (config != wanted.prepared.config) return fail("bad_configuration", "it keeps its configuration");
     return estimate;
@@ -412,10 +425,10 @@ ports::Task<Result<PlanSet>> Admission::plan(engine::DeployRequest request) {
   if (!prepared) co_return fail(prepared.error());
   const auto room = sampler_.refresh()->budget.free_for_new;
   prepared->quantizations = co_await estimates_.prepare_smaller_quantizations(*prepared, room);
-  const auto snapshot = sampler_.refresh();
+  const auto snapshot = sampler_.latest();  // that one, or a later one if the disk was slow
   if (snapshot->problem) co_return fail(*snapshot->problem);
   const Wanted wanted{.prepared = std::move(*prepared)};
-  auto set = plan_wanted(wanted);
+  auto set = plan_wanted(wanted, *snapshot);
   co_return set;
 }
 
@@ -436,10 +449,9 @@ std::vector<planner::SleepLevel> Admission::sleep_levels_of(const Deployment& de
   return levels;
 }
 
-planner::PlanInput Admission::situation_of(const Prepared& prepared) {
-  const auto snapshot = sampler_.latest();
-  planner::PlanInput input{.mem_total = snapshot->mem_total,
-                           .mem_available = snapshot->mem_available,
+planner::PlanInput Admission::situation_of(const Prepared& prepared, const HostSnapshot& snapshot) {
+  planner::PlanInput input{.mem_total = snapshot.mem_total,
+                           .mem_available = snapshot.mem_available,
                            .budget_settings = estimates_.settings().budget(),
                            .deployments = {},
                            .config = prepared.config,
@@ -457,7 +469,7 @@ planner::PlanInput Admission::situation_of(const Prepared& prepared) {
          .estimator = estimates_.estimator_of(other),
          .load_takes = estimates_.measured_duration(other.fingerprint, planner::Action::load)});
   }
-  for (const auto& entry : snapshot->deployments) {
+  for (const auto& entry : snapshot.deployments) {
     const auto* deployment = table_.find(entry.id);
     if (deployment == nullptr) continue;
     planner::Candidate candidate{
@@ -506,7 +518,7 @@ ports::Task<Result<planner::Scenario>> Admission::describe_host(std::optional<en
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) co_return fail(*snapshot->problem);
   const auto& settings = estimates_.settings();
-  scenario.host = situation_of(prepared);
+  scenario.host = situation_of(prepared, *snapshot);
   scenario.placement = estimates_.placement();
   scenario.estimate_settings = settings.estimate();
   scenario.defaults = settings.config_defaults();
@@ -521,18 +533,18 @@ ports::Task<Result<planner::Scenario>> Admission::describe_host(std::optional<en
   co_return scenario;
 }
 
-Result<planner::Plans> Admission::plans_for(const Wanted& wanted) {
-  if (wanted.returns) return plans_to_return(wanted);
-  return planner::make_plans(situation_of(wanted.prepared), estimates_.estimator_of(wanted.prepared));
+Result<planner::Plans> Admission::plans_for(const Wanted& wanted, const HostSnapshot& snapshot) {
+  if (wanted.returns) return plans_to_return(wanted, snapshot);
+  return planner::make_plans(situation_of(wanted.prepared, snapshot), estimates_.estimator_of(wanted.prepared));
 }
 
-Result<PlanSet> Admission::plan_wanted(const Wanted& wanted) {
-  auto plans = plans_for(wanted);
+Result<PlanSet> Admission::plan_wanted(const Wanted& wanted, const HostSnapshot& snapshot) {
+  auto plans = plans_for(wanted, snapshot);
   if (!plans) return fail(plans.error());
   PlanSet set{.id = fmt::format("{}", ++sets_made_),
               .wanted = wanted,
               .plans = std::move(*plans),
-              .revision = sampler_.latest()->revision};
+              .revision = snapshot.revision};
   sets_.push(set);
   return set;
 }

@@ -82,15 +82,15 @@ class Admission {
 
   /// What would have to happen; starts nothing. Also for what cannot be started, as a what-if.
   ports::Task<Result<PlanSet>> plan(engine::DeployRequest request);
-  /// The host and its deployments on the newest snapshot, as the planner sees them.
-  planner::PlanInput situation_of(const Prepared& prepared);
+  /// The host and its deployments, as the planner sees them.
+  planner::PlanInput situation_of(const Prepared& prepared, const HostSnapshot& snapshot);
   /// This host, described: with what was learned of its models. Without a request: its memory and deployments. Errors:
   /// those of `Estimates::prepare` and of reading the host.
   ports::Task<Result<planner::Scenario>> describe_host(std::optional<engine::DeployRequest> request);
-  /// The plans for a request on the newest snapshot.
-  Result<planner::Plans> plans_for(const Wanted& wanted);
+  /// The plans for a request, on one reading of the host.
+  Result<planner::Plans> plans_for(const Wanted& wanted, const HostSnapshot& snapshot);
   /// The same, to be shown: they are remembered.
-  Result<PlanSet> plan_wanted(const Wanted& wanted);
+  Result<PlanSet> plan_wanted(const Wanted& wanted, const HostSnapshot& snapshot);
 
   /// A set that was shown.
   [[nodiscard]] const PlanSet* find_set(const std::string& id) const;
@@ -102,16 +102,19 @@ class Admission {
 
  private:
   [[nodiscard]] Result<Prepared> sized_anew(Prepared prepared) const;
-  bool fits(const Prepared& prepared);
+  [[nodiscard]] bool fits(const Prepared& prepared, const HostSnapshot& snapshot) const;
+  // A decision and the plans that go with it are made on the same reading of the host.
+  Result<Decision> decide(Prepared prepared, const HostSnapshot& snapshot);
   ports::Task<Result<Prepared>> prepare_again(DeploymentId id);
-  Result<void> readmit_prepared(DeploymentId id, const Prepared& prepared);
+  Result<void> readmit_prepared(DeploymentId id, const Prepared& prepared, const HostSnapshot& snapshot);
+  Result<void> let_wake(DeploymentId id, const HostSnapshot& snapshot);
   Result<DeploymentId> reserve(const Prepared& prepared);
   /// Errors: why it cannot be started again.
   Result<Deployment*> find_startable(DeploymentId id);
   /// What has to be free for one that sleeps to wake up.
-  Bytes needed_to_wake(const Deployment& deployment);
+  static Bytes needed_to_wake(const Deployment& deployment, const HostSnapshot& snapshot);
   /// The plans for one that is to return, as it is: no other configuration can be had.
-  Result<planner::Plans> plans_to_return(const Wanted& wanted);
+  Result<planner::Plans> plans_to_return(const Wanted& wanted, const HostSnapshot& snapshot);
   Result<void> check_name_is_free(const std::string& name, std::span<const DeploymentId> leaving = {});
   /// P10; empty when it cannot sleep.
   std::vector<planner::SleepLevel> sleep_levels_of(const Deployment& deployment);

@@ -155,6 +155,8 @@ ports::Task<> Supervisor::guard_adopted_start(Watch watch) {
   TurnQueue::Claim claim{
       .what = "start " + asked->name, .priority = asked->priority, .deployment = watch.id, .patient = true};
   const auto turn = co_await starts_.take(std::move(claim));
+  const StartOnRecord on_record{start_journal_, watch.id};
+  co_await start_journal_.begin(watch.id);
   co_await guard_start(watch);
 }
 

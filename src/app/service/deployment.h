@@ -50,6 +50,7 @@ struct Deployment {
   std::optional<std::chrono::seconds> load_took;  ///< the last start, from the engine's process to ready
   std::optional<int> sleep_level;                 ///< of one that sleeps, or did before it began to wake up
   std::optional<Bytes> asleep;                    ///< what it held when it last slept (P10)
+  std::optional<Bytes> taken_first;               ///< of the last start: from its launch until it looked what is free
   std::optional<Bytes> sleep_freed;               ///< what its last falling asleep gave back
   bool ended_with_host = false;  ///< served when the host went down, and has not been started again since (D20)
   std::optional<Failure> failure;
@@ -61,6 +62,7 @@ struct Deployment {
   std::optional<WallTime> idle_since_stored;  ///< `idle.since` of the last time that it was stored for its own sake
   std::string
       outdated;  ///< why a start now would make another container than the one that runs (D8); empty: it would not
+  std::optional<Bytes> available_at_launch;
   Bytes wake_peak = {};  ///< while it wakes up: the most that it may hold; else 0
 
   /// P8; nothing while it is not known to be idle.

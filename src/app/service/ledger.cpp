@@ -27,30 +27,29 @@ void take_out(memory::Measured& container, const memory::Measured& engine) {
 
 }  // namespace
 
-LedgerReader::LedgerReader(Sampler& sampler, DeploymentTable& table, ports::ContainerRuntime& runtime,
-                           ports::HostProbe& host, const ports::MemoryGroups& groups, ports::ContainerNames& names,
-                           Orphans& orphans, ports::EventLoop& loop)
+LedgerReader::LedgerReader(Sampler& sampler, DeploymentTable& table, ports::HostProbe& host,
+                           const ports::MemoryGroups& groups, ports::ContainerNames& names, Orphans& orphans,
+                           ports::EventLoop& loop)
     : sampler_(sampler),
       table_(table),
-      runtime_(runtime),
       host_(host),
       groups_(groups),
       names_(names),
       orphans_(orphans),
       loop_(loop) {}
 
-ports::Task<LedgerReading> LedgerReader::read(std::size_t rows) {
+ports::Task<LedgerReading> LedgerReader::read(std::size_t rows, std::shared_ptr<const HostSnapshot> snapshot) {
   LedgerReading reading;
   const auto named = co_await names_.running();
   // The host and the deployments, then everybody else.
-  reading.snapshot = sampler_.refresh();
+  if (!snapshot) snapshot = sampler_.refresh();
+  reading.snapshot = snapshot;
   const auto managed = members_of(*reading.snapshot);
   std::vector<std::int64_t> managed_pids;
   for (const auto& members : managed) {
     managed_pids.insert(managed_pids.end(), members.pids.begin(), members.pids.end());
   }
   host::ProcessList list;
-  const auto snapshot = reading.snapshot;
   co_await loop_.on_pool([&] {
     list = host_.processes(rows, managed_pids, snapshot->gpu);
     reading.ownerless = host_.ownerless_memory();
@@ -130,14 +129,13 @@ void LedgerReader::put_orphans_first(LedgerReading& reading, std::size_t rows) c
   reading.largest = std::move(first);
 }
 
-std::vector<LedgerReader::Members> LedgerReader::members_of(const HostSnapshot& snapshot) {
+std::vector<LedgerReader::Members> LedgerReader::members_of(const HostSnapshot& snapshot) const {
   std::vector<Members> result;
   for (const auto& entry : snapshot.deployments) {
     const auto* deployment = table_.find(entry.id);
-    if (deployment == nullptr || !deployment->instance) continue;
-    result.push_back({.memory = &entry,
-                      .container_id = deployment->instance->container_id,
-                      .pids = runtime_.pids(*deployment->instance)});
+    const auto pids = snapshot.pids.find(entry.id);
+    if (deployment == nullptr || !deployment->instance || pids == snapshot.pids.end()) continue;
+    result.push_back({.memory = &entry, .container_id = deployment->instance->container_id, .pids = pids->second});
   }
   return result;
 }

@@ -4,7 +4,6 @@
 #include "app/service/sampler.h"
 #include "core/memory/ledger.h"
 #include "ports/container_names.h"
-#include "ports/container_runtime.h"
 #include "ports/event_loop.h"
 #include "ports/host_probe.h"
 #include "ports/memory_groups.h"
@@ -42,12 +41,12 @@ struct LedgerReading {
 /// Makes the ledger: what the sampler knows of the deployments, beside every other process and container of the host.
 class LedgerReader {
  public:
-  LedgerReader(Sampler& sampler, DeploymentTable& table, ports::ContainerRuntime& runtime, ports::HostProbe& host,
-               const ports::MemoryGroups& groups, ports::ContainerNames& names, Orphans& orphans,
-               ports::EventLoop& loop);
+  LedgerReader(Sampler& sampler, DeploymentTable& table, ports::HostProbe& host, const ports::MemoryGroups& groups,
+               ports::ContainerNames& names, Orphans& orphans, ports::EventLoop& loop);
 
-  /// Reads every process of the host: on demand. At most `rows` in the process view.
-  ports::Task<LedgerReading> read(std::size_t rows);
+  /// Reads every process of the host: on demand. At most `rows` in the process view. `snapshot`: of the host, if it has
+  /// just been read; else it is read now.
+  ports::Task<LedgerReading> read(std::size_t rows, std::shared_ptr<const HostSnapshot> snapshot = {});
 
  private:
   /// The processes of one deployment.
@@ -57,14 +56,13 @@ class LedgerReader {
     std::vector<std::int64_t> pids;
   };
 
-  std::vector<Members> members_of(const HostSnapshot& snapshot);
+  [[nodiscard]] std::vector<Members> members_of(const HostSnapshot& snapshot) const;
   void put_orphans_first(LedgerReading& reading, std::size_t rows) const;
   void take_groups(LedgerReading& reading, const host::ProcessList& list, const std::vector<Members>& managed) const;
   [[nodiscard]] ForeignContainer measure(const host::ProcessGroup& group) const;
 
   Sampler& sampler_;
   DeploymentTable& table_;
-  ports::ContainerRuntime& runtime_;
   ports::HostProbe& host_;
   const ports::MemoryGroups& groups_;
   ports::ContainerNames& names_;

@@ -132,11 +132,11 @@ Result<Operations::Begun> Operations::apply(const std::string& plan_set, const s
 
   const auto snapshot = sampler_.refresh();
   if (snapshot->problem) return fail(*snapshot->problem);
-  const auto now = admission_.plans_for(running->wanted);
+  const auto now = admission_.plans_for(running->wanted, *snapshot);
   if (!now) return fail(now.error());
   const auto* unchanged = find_unchanged(plan, *now, running->even_if_busy);
   if (unchanged == nullptr) {
-    auto changed = admission_.plan_wanted(running->wanted);
+    auto changed = admission_.plan_wanted(running->wanted, *snapshot);
     if (!changed) return fail(changed.error());
     return Begun{.operation = {},
                  .changed = std::move(*changed),
@@ -325,11 +325,11 @@ ports::Task<Result<DeploymentId>> Operations::carry_out(std::shared_ptr<Running>
   const auto start_step = memory_step + 1;
 
   // Whoever had the turn before may have changed everything: an earlier apply of the same plan, say.
-  sampler_.refresh();
-  const auto now = admission_.plans_for(running->wanted);
+  const auto snapshot = sampler_.refresh();
+  const auto now = admission_.plans_for(running->wanted, *snapshot);
   if (!now) co_return fail(now.error());
   if (find_unchanged(plan, *now, running->even_if_busy) == nullptr) {
-    auto changed = admission_.plan_wanted(running->wanted);
+    auto changed = admission_.plan_wanted(running->wanted, *snapshot);
     if (!changed) co_return fail(changed.error());
     operation.new_plan_set = changed->id;
     const auto what = what_changed(plan, *now, running->even_if_busy);

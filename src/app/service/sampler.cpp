@@ -140,9 +140,10 @@ std::shared_ptr<const HostSnapshot> Sampler::refresh() {
                                    .measured = {},
                                    .holds_memory = deployment->instance.has_value()};
     if (deployment->instance) {
-      const auto pids = runtime_.pids(*deployment->instance);
+      auto pids = runtime_.pids(*deployment->instance);
       entry.measured = measure(*deployment->instance, snapshot->gpu, pids);
       managed.insert(managed.end(), pids.begin(), pids.end());
+      snapshot->pids.emplace(deployment->id, std::move(pids));
     }
     snapshot->deployments.push_back(entry);
   }

@@ -34,8 +34,9 @@ struct HostSnapshot {
   host::GpuReading gpu;
   std::optional<Bytes>
       gpu_estimate;  ///< of the whole host, by what /proc/meminfo leaves out; absent: nothing to compare
-  std::vector<memory::DeploymentMemory> deployments;  ///< those that count (B2, B3)
-  std::vector<host::ProcessRow> orphans;              ///< on the GPU, certain or possible (D1); the certain ones first
+  std::vector<memory::DeploymentMemory> deployments;       ///< those that count (B2, B3)
+  std::map<DeploymentId, std::vector<std::int64_t>> pids;  ///< of those of them that have an engine
+  std::vector<host::ProcessRow> orphans;  ///< on the GPU, certain or possible (D1); the certain ones first
   std::vector<host::Warning> warnings;
 
   [[nodiscard]] const memory::DeploymentMemory* find(DeploymentId id) const;

@@ -39,10 +39,11 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
       estimates(ports.model_files, catalog, ports.store, settings,
                 host.has_nvidia_driver() ? memory::Placement::gpu : memory::Placement::cpu, loop),
       admission(estimates, sampler, table, ports.world.tcp_ports, clock, loop),
-      supervisor(ports.world, table, events, sampler, estimates, settings, std::move(identity)),
+      start_journal(ports.start_record, table, identity.boot_id, clock, loop),
+      supervisor(ports.world, table, events, sampler, estimates, start_journal, settings, std::move(identity)),
       orphans(runtime, host, table, events, sampler, supervisor.identity(),
               std::chrono::milliseconds{static_cast<std::int64_t>(settings.stop_grace_s * 1000)}),
-      ledger(sampler, table, runtime, host, ports.memory_groups, ports.container_names, orphans, loop),
+      ledger(sampler, table, host, ports.memory_groups, ports.container_names, orphans, loop),
       operations(ports.store, admission, supervisor, table, events, sampler, clock, loop),
       restoring(admission, supervisor, table, events, settings, loop),
       last_sample_(clock.steady()) {
@@ -54,6 +55,7 @@ Service::Service(Ports ports, const settings::Settings& the_settings, Identity i
 Result<void> Service::begin() {
   if (auto loaded = table.load(); !loaded) return loaded;
   if (auto loaded = operations.load(); !loaded) return loaded;
+  start_journal.read_back();
   supervisor.reconcile();
   sample();
   operations.resume();

@@ -21,6 +21,7 @@ class Service {
     ports::ModelFiles& model_files;
     ports::FolderWatch& folder_watch;
     ports::Store& store;
+    ports::StartRecord& start_record;
     Supervisor::World world;
   };
 
@@ -44,6 +45,7 @@ class Service {
   Catalog catalog;
   Estimates estimates;
   Admission admission;
+  StartJournal start_journal;
   Supervisor supervisor;
   Orphans orphans;
   LedgerReader ledger;

@@ -317,6 +317,10 @@ ports::Task<> Supervisor::run_wake(Watch watch) {
     sampler_.refresh();
     co_return;
   }
+  const StartOnRecord on_record{start_journal_, watch.id};
+  co_await start_journal_.begin(watch.id);
+  deployment = current(watch);
+  if (deployment == nullptr || deployment->state != deployment::State::loading) co_return;
   const auto begun = world_.clock.steady();
   world_.loop.spawn(fmt::format("guard {}", deployment->name), guard_start(watch));
   auto awake = co_await wake_by_parts(watch);

@@ -112,12 +112,13 @@ std::string Identity::instance_name(DeploymentId id) const { return fmt::format(
 std::string Identity::log_path(DeploymentId id) const { return fmt::format("{}/logs/{}.log", state_dir, id.value); }
 
 Supervisor::Supervisor(World world, DeploymentTable& table, EventLog& events, Sampler& sampler, Estimates& estimates,
-                       const settings::Settings& settings, Identity identity)
+                       StartJournal& start_journal, const settings::Settings& settings, Identity identity)
     : world_(world),
       table_(table),
       events_(events),
       sampler_(sampler),
       estimates_(estimates),
+      start_journal_(start_journal),
       settings_(settings),
       identity_(std::move(identity)),
       starts_("start", seconds(settings.queue_limit_s), world.loop, world.clock) {}
@@ -214,10 +215,25 @@ engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment, const S
   if (engine::kind_of(deployment.config) == engine::EngineKind::vllm) {
     const auto snapshot = sampler_.latest();
     spec.kv_cache = deployment.estimate.pool();
-    spec.gpu_memory_utilization = engine::gpu_memory_utilization(deployment.reserved(), snapshot->mem_total,
-                                                                 sampler_.mem_available().value_or(Bytes{}));
+    spec.gpu_memory_utilization = engine::gpu_memory_utilization(
+        deployment.reserved(), snapshot->mem_total, sampler_.mem_available().value_or(Bytes{}),
+        engine::taken_before_the_first_look(most_taken_first()));
   }
   return spec;
+}
+
+std::optional<Bytes> Supervisor::most_taken_first() const {
+  std::optional<Bytes> most;
+  for (const auto* deployment : table_.all()) most = std::max(most, deployment->taken_first);
+  return most;
+}
+
+void Supervisor::note_first_look(Deployment& deployment, const engine::LogReader& reader) {
+  constexpr Bytes kMost = gib(16);  // more is of something else that took memory at the same time
+  const auto seen = reader.first_seen_free();
+  if (!seen || !deployment.available_at_launch) return;
+  const auto taken = *deployment.available_at_launch - *seen;
+  if (taken > Bytes{} && taken <= kMost) deployment.taken_first = taken;
 }
 
 const std::string& Supervisor::executable_of(const Deployment& deployment) const {
@@ -298,8 +314,13 @@ ports::Task<> Supervisor::run_start(Watch watch) {
   const auto surroundings = co_await look_around(watch, *image);
   auto* deployment = current(watch);
   if (deployment == nullptr || deployment->state != deployment::State::starting) co_return;
+  const StartOnRecord on_record{start_journal_, watch.id};
+  co_await start_journal_.begin(watch.id);
+  deployment = current(watch);
+  if (deployment == nullptr || deployment->state != deployment::State::starting) co_return;
   auto spec = spec_of(*deployment, surroundings);
   world_.logs.remove(spec.log_path);
+  deployment->available_at_launch = sampler_.mem_available();
   auto started = co_await world_.runtime.start(std::move(spec));
   deployment = current(watch);
   const bool port_lost = deployment != nullptr && !started && started.error().code == "port_taken";
@@ -526,9 +547,11 @@ ports::Task<Supervisor::Serving> Supervisor::serves_model(std::uint16_t port, st
 }
 
 void Supervisor::became_ready(Deployment& deployment, const engine::LogReader& reader) {
+  start_journal_.end(deployment.id);
   const auto now = world_.clock.wall();
   const bool first_time = !deployment.ready_at.has_value();
   if (const auto accounting = reader.accounting()) deployment.engine_device_bytes = accounting->device;
+  if (first_time) note_first_look(deployment, reader);
   if (first_time) deployment.ready_at = now;
   deployment.sleep_level.reset();
   deployment.wake_peak = {};
@@ -646,6 +669,12 @@ ports::Task<> Supervisor::watch_exit(Watch watch, ports::Instance instance) {
 /// B2: it is `failed`, and counts nothing, only when nothing of it holds memory any more; until then it is `stopping`.
 void Supervisor::end_unasked(Deployment& deployment, deployment::Event event, Failure failure,
                              const Result<void>& stopped) {
+  if (auto suspicion = start_journal_.take_suspicion(deployment.id); suspicion && failure.code != "out_of_memory") {
+    suspicion->last_lines = std::move(failure.last_lines);
+    failure = std::move(*suspicion);
+    deployment.ended_with_host = false;
+  }
+  start_journal_.end(deployment.id);
   const auto message = failure.message;
   deployment.failure = std::move(failure);
   if (!deployment.instance) {  // it had not come to that
@@ -660,13 +689,14 @@ void Supervisor::end_unasked(Deployment& deployment, deployment::Event event, Fa
   sampler_.refresh();
 }
 
-Failure Supervisor::describe_end(const Deployment& deployment, const ports::ExitStatus& status) {
+Failure Supervisor::describe_end(Deployment& deployment, const ports::ExitStatus& status) {
   Failure failure;
   failure.last_lines = log_tail(deployment.id, kFailureLines);
   // The watcher reads the log at intervals: take in what came last before asking what it says.
   const auto reader = engine::make_log_reader(engine::kind_of(deployment.config));
   const auto lines = deployment.ready_at ? kLastWords : kLoadingLines;
   for (const auto& line : world_.logs.tail(identity_.log_path(deployment.id), lines)) reader->read_line(line);
+  if (!deployment.ready_at) note_first_look(deployment, *reader);
   const bool changing = changing_sleep_.contains(deployment.id);
   const auto* when = asked_after_.contains(deployment.id)                         ? "while dgxmm was not running"
                      : deployment.state == deployment::State::sleeping            ? "while it slept"

@@ -2,6 +2,7 @@
 #include "app/service/deployment_table.h"
 #include "app/service/estimates.h"
 #include "app/service/sampler.h"
+#include "app/service/start_journal.h"
 #include "app/service/turn_queue.h"
 #include "core/engine/vllm.h"
 #include "ports/container_runtime.h"
@@ -46,7 +47,7 @@ class Supervisor {
   };
 
   Supervisor(World world, DeploymentTable& table, EventLog& events, Sampler& sampler, Estimates& estimates,
-             const settings::Settings& settings, Identity identity);
+             StartJournal& start_journal, const settings::Settings& settings, Identity identity);
 
   /// Starts a deployment that is `starting`; returns at once.
   void start(DeploymentId id);
@@ -105,6 +106,9 @@ class Supervisor {
   [[nodiscard]] Deployment* current(Watch watch);
   void watch_instance(Deployment& deployment, bool read_log_from_start);
   [[nodiscard]] engine::LaunchSpec launch_spec(const Deployment& deployment, const Surroundings& surroundings) const;
+  /// Takes over what a start's log says of the host's memory.
+  static void note_first_look(Deployment& deployment, const engine::LogReader& reader);
+  [[nodiscard]] std::optional<Bytes> most_taken_first() const;
   [[nodiscard]] const std::string& executable_of(const Deployment& deployment) const;
   ports::Task<> run_start(Watch watch);
   ports::Task<Result<std::optional<container::Image>>> provide_image(Watch watch);
@@ -183,13 +187,14 @@ class Supervisor {
   void note_sleep(Deployment& deployment);
   void became_ready(Deployment& deployment, const engine::LogReader& reader);
   [[nodiscard]] std::chrono::milliseconds loading_limit(const Deployment& deployment) const;
-  [[nodiscard]] Failure describe_end(const Deployment& deployment, const ports::ExitStatus& status);
+  [[nodiscard]] Failure describe_end(Deployment& deployment, const ports::ExitStatus& status);
 
   World world_;
   DeploymentTable& table_;
   EventLog& events_;
   Sampler& sampler_;
   Estimates& estimates_;
+  StartJournal& start_journal_;
   const settings::Settings& settings_;
   Identity identity_;
   TurnQueue starts_;  ///< one at a time: an engine that sizes itself sees the whole host

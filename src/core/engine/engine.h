@@ -80,6 +80,8 @@ class LogReader {
   [[nodiscard]] virtual Progress progress() const = 0;
   [[nodiscard]] virtual std::optional<EngineAccounting> accounting() const = 0;
   [[nodiscard]] virtual std::optional<FailureReason> failure() const = 0;
+  /// What it found free when it looked first, its own process and context being there already.
+  [[nodiscard]] virtual std::optional<Bytes> first_seen_free() const { return std::nullopt; }
   /// It says that it is over, whatever its server still answers (D10). Then `failure` says why.
   [[nodiscard]] virtual bool is_over() const { return false; }
 };

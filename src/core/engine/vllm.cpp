@@ -256,6 +256,8 @@ class VllmLogReader final : public LogReader {
 
   [[nodiscard]] std::optional<FailureReason> failure() const override { return root_cause_.reason(); }
 
+  [[nodiscard]] std::optional<Bytes> first_seen_free() const override { return first_seen_free_; }
+
   [[nodiscard]] bool is_over() const override { return over_; }
 
  private:
@@ -264,6 +266,8 @@ class VllmLogReader final : public LogReader {
   }
 
   void read_sizes(std::string_view line) {
+    take(first_seen_free_, gib_after(line, "Initial free memory"));
+    if (line.find("on startup") != std::string_view::npos) take(first_seen_free_, free_on_device(line));
     take(weights_, gib_after(line, "Model loading took"));
     take(weights_, gib_after(line, "Loading model weights took"));
     take(kv_, gib_after(line, "Available KV cache memory:"));
@@ -273,6 +277,14 @@ class VllmLogReader final : public LogReader {
     if (const auto peak = figure_before(line, " GiB for peak activation")) activations_ = peak;
     take(graphs_, gib_after(line, "CUDA graph pool memory:"));
     if (line.find("Graph capturing finished") != std::string_view::npos) take(graphs_, gib_after(line, "secs, took"));
+  }
+
+  /// "Free memory on device cuda:0 (62.3/121.69 GiB) on startup"
+  static std::optional<Bytes> free_on_device(std::string_view line) {
+    const auto at = line.find("Free memory on device");
+    if (at == std::string_view::npos) return std::nullopt;
+    const auto value = number_after(line.substr(at), "(", "/");
+    return value && *value >= 0 ? std::optional{gib_from_decimal(*value)} : std::nullopt;
   }
 
   static std::optional<Bytes> figure_before(std::string_view line, std::string_view text) {
@@ -299,7 +311,7 @@ class VllmLogReader final : public LogReader {
   Phase phase_ = Phase::starting;
   bool on_host_ = false;
   bool over_ = false;
-  std::optional<Bytes> weights_, kv_, activations_, graphs_;
+  std::optional<Bytes> weights_, kv_, activations_, graphs_, first_seen_free_;
   RootCause root_cause_;
 };
 
@@ -372,8 +384,14 @@ std::optional<int> sleep_level_in(std::string_view metrics_text) {
 
 }  // namespace
 
-double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes mem_available) {
-  const auto most = std::max(mem_available - gib(1), Bytes{});
+Bytes taken_before_the_first_look(std::optional<Bytes> most_measured) {
+  constexpr Bytes kTypical = gib(3);
+  constexpr Bytes kScatter = mib(512);
+  return most_measured ? std::max(*most_measured + kScatter, kTypical) : kTypical;
+}
+
+double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes mem_available, Bytes taken_first) {
+  const auto most = std::max(mem_available - taken_first, Bytes{});
   const auto wanted = std::min(reserved, most);
   const auto hundredths = mem_total > Bytes{} ? wanted.count() / (mem_total.count() / 100 + 1) : 0;
   return static_cast<double>(std::clamp<std::int64_t>(hundredths, 1, 99)) / 100;

@@ -14,8 +14,13 @@ namespace dgxmm::engine {
 Command make_vllm_command(const LaunchSpec& spec);
 
 /// `--gpu-memory-utilization` for a reservation: a part of all memory, in hundredths, rounded down, and no more than
-/// what vLLM finds free when it starts (less 1 GiB, which its own process takes first). At least 0.01.
-double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes mem_available);
+/// what vLLM finds free when it looks first: `mem_available` at its launch less what its container, its process and the
+/// CUDA context have taken by then. At least 0.01.
+double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes mem_available, Bytes taken_first);
+
+/// What that is to be taken for: 3 GiB (2.7 is typical of a DGX Spark, 9 have been seen), or more where more was
+/// measured. A share that is too small harms nothing, as the size of the pool is given.
+Bytes taken_before_the_first_look(std::optional<Bytes> most_measured);
 
 /// Lines of vLLM 0.8 to 0.33: progress, its accounting (figures of 0.01 GiB), and why a start failed.
 std::unique_ptr<LogReader> make_vllm_log_reader();

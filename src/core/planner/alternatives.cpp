@@ -1,3 +1,4 @@
+#include "core/engine/cautions.h"
 #include "core/engine/request.h"
 #include "core/planner/situation.h"
 #include "core/planner/variants.h"
@@ -113,10 +114,12 @@ Alternative with_smaller_cache(EngineConfig config) {
     type = "fp8";
     before = std::exchange(std::get<VllmConfig>(config).kv_cache_dtype, type);
   }
+  std::vector<std::string> costs{fmt::format("quality: {} cache in {} instead of {}", cache, type, before)};
+  for (const auto& caution : engine::cautions(config)) costs.push_back("trouble: " + caution);
   return {.kind = PlanKind::kv,
           .id = "kv:" + type,
           .what = fmt::format("Keep the {} cache as {}", cache, type),
-          .costs = {fmt::format("quality: {} cache in {} instead of {}", cache, type, before)},
+          .costs = std::move(costs),
           .config = std::move(config)};
 }
 

@@ -46,6 +46,7 @@ struct Candidate {
   engine::EngineKind engine = engine::EngineKind::llamacpp;
   std::optional<std::chrono::seconds> load_takes = {};  ///< from start to ready, as measured here
   std::optional<std::chrono::seconds> stop_takes = {};  ///< until its memory is back, as measured here
+  bool returns = false;                                 ///< the request is to wake it up: it counts, and gives no way
 };
 
 /// A deployment that is put to sleep.

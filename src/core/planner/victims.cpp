@@ -95,6 +95,7 @@ std::vector<Option> that_can_stop(const PlanInput& input) {
   std::vector<Option> options;
   for (const auto& candidate : input.deployments) {
     const auto state = candidate.memory.state;
+    if (candidate.returns) continue;
     if (state != State::stopping && !deployment::is_final(state)) options.push_back({.candidate = &candidate});
   }
   sort_by_rank(options);
@@ -112,7 +113,7 @@ bool is_usable(const Situation& situation, const Candidate& candidate, const Sle
 std::vector<Option> that_can_sleep(const Situation& situation) {
   std::vector<Option> options;
   for (const auto& candidate : situation.input.deployments) {
-    if (candidate.memory.state != State::ready) continue;
+    if (candidate.memory.state != State::ready || candidate.returns) continue;
     Option option{.candidate = &candidate};
     for (const auto& level : candidate.sleep_levels) {
       if (is_usable(situation, candidate, level)) option.levels.push_back(&level);

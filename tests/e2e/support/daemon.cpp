@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNobodyListens = "127.0.0.1:1";
 constexpr const char* kMark = "E2E_DAEMON";  // passed on to the engines
+constexpr auto kHeldByOthers = kGib;         // on a host with a given room
 
 void end_engine(pid_t pid) {
   const auto cgroup = memory_cgroup_of(pid);
@@ -41,6 +42,17 @@ std::string gated_engine(const fs::path& gate) {
   return fmt::format(
       "#!/bin/sh\nif [ \"$1\" != --help ]; then while [ -e '{}' ]; do sleep 0.02; done; fi\nexec '{}' \"$@\"\n",
       gate.string(), environment().llama_server.string());
+}
+
+std::int64_t meminfo_bytes(std::string_view wanted) {
+  std::ifstream meminfo{"/proc/meminfo"};
+  for (std::string name; meminfo >> name;) {
+    std::int64_t kibibytes = 0;
+    meminfo >> kibibytes;
+    if (name == fmt::format("{}:", wanted)) return kibibytes * 1024;
+    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  throw std::runtime_error(fmt::format("no {}", wanted));
 }
 
 }  // namespace
@@ -92,16 +104,7 @@ Request& Request::resize_to(std::int64_t bytes) {
   return *this;
 }
 
-std::int64_t mem_available_bytes() {
-  std::ifstream meminfo{"/proc/meminfo"};
-  for (std::string name; meminfo >> name;) {
-    std::int64_t kibibytes = 0;
-    meminfo >> kibibytes;
-    if (name == "MemAvailable:") return kibibytes * 1024;
-    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  throw std::runtime_error("no MemAvailable");
-}
+std::int64_t mem_available_bytes() { return meminfo_bytes("MemAvailable"); }
 
 Run run_dgxmm(const Words& arguments) {
   const TempDir home;
@@ -117,7 +120,10 @@ Daemon::Daemon(const Options& options) : variables_(options.variables) {
     llama_server = folder_.write("gated-llama-server", gated_engine(gate()));
     fs::permissions(llama_server, fs::perms::owner_all);
   }
-  const auto margin_bytes = options.room_bytes ? mem_available_bytes() - *options.room_bytes : 0;
+  // Others of this host take and give back gigabytes meanwhile, which the budget rightly follows.
+  const auto for_engines = meminfo_bytes("MemTotal") - kHeldByOthers;
+  const auto margin_bytes = options.room_bytes ? for_engines - *options.room_bytes : 0;
+  if (options.room_bytes) lasting_variables_ = {{"DGXMM_TEST_OTHERS_HOLD", std::to_string(kHeldByOthers)}};
   const auto margin_gib = static_cast<double>(std::max<std::int64_t>(margin_bytes, 0)) / static_cast<double>(kGib);
   command_ = {environment().dgxmm.string(),
               "serve",
@@ -146,6 +152,7 @@ Daemon::~Daemon() {
 
 void Daemon::start() {
   Variables variables{{"HOME", state_dir().string()}, {kMark, state_dir().string()}};
+  variables.insert(variables.end(), lasting_variables_.begin(), lasting_variables_.end());
   variables.insert(variables.end(), variables_.begin(), variables_.end());
   process_ = std::make_unique<Subprocess>(command_, variables);
   std::optional<std::uint16_t> port;

@@ -52,10 +52,12 @@ Run run_dgxmm(const Words& arguments);
 class Daemon {
  public:
   struct Options {
-    std::optional<std::int64_t> room_bytes = {};  ///< free_for_new at the start; default: whatever the host has
-    Words flags = {};                             ///< of `serve`; later ones win
-    bool gated_engines = false;                   ///< an engine starts only once `open_gate` was called
-    Variables variables = {};                     ///< of its environment
+    /// free_for_new at the start, on a host whose memory only the daemon's engines change; default: whatever the host
+    /// has.
+    std::optional<std::int64_t> room_bytes = {};
+    Words flags = {};            ///< of `serve`; later ones win
+    bool gated_engines = false;  ///< an engine starts only once `open_gate` was called
+    Variables variables = {};    ///< of its environment
   };
 
   Daemon() : Daemon(Options{}) {}
@@ -107,6 +109,7 @@ class Daemon {
 
   TempDir folder_;
   Words command_;
+  Variables lasting_variables_;
   Variables variables_;
   std::unique_ptr<Subprocess> process_;
   std::string last_log_;

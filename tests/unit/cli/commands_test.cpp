@@ -958,7 +958,24 @@ TEST_F(Commands, ApplyDetachedReturnsAtOnceAndSaysHowToGoOn) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.out,
             "operation 5 has begun: `dgxmm events -f` shows its steps, `dgxmm cancel 5` ends it and undoes them\n");
-  EXPECT_EQ(daemon_.requests().size(), 1U);
+  EXPECT_EQ(daemon_.requests().back().path, "/api/v1/plans/7/stop:3/apply") << "nothing is waited for";
+}
+
+TEST_F(Commands, ApplyShowsThePlanWithItsCostsBeforeItIsCarriedOut) {
+  auto shown = plans(true);
+  shown.plans.front().unsafe = {"chat is pinned"};
+  daemon_.on("GET /plans/7", shown);
+  daemon_.on("POST /plans/7/stop:3/apply", refusal("plan_changed"), 409);
+  const auto refused = run_with_daemon({"apply", "7/stop:3"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, StartsWith("plan 7/stop:3: Stop chat"));
+  EXPECT_THAT(refused.err, HasSubstr("\nservice: chat is answering requests and is stopped\nunsafe: chat is pinned\n"));
+  ASSERT_EQ(daemon_.requests().size(), 2U);
+  EXPECT_EQ(daemon_.requests().front().method, "GET");
+
+  daemon_.on("POST /plans/7/stop:3/apply", operation("succeeded", "done", "done"), 202);
+  const auto done = run_with_daemon({"apply", "7/stop:3"});
+  EXPECT_EQ(done.err.find("plan 7/stop:3"), done.err.rfind("plan 7/stop:3")) << "once: " << done.err;
 }
 
 TEST_F(Commands, ApplyTellsTheDaemonWhenBusyOnesMayBeInterrupted) {

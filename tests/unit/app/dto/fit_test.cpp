@@ -114,6 +114,16 @@ TEST(Fit, NamesAProjectorThatIsNotLoaded) {
   EXPECT_THAT(notes_with("/models/mmproj-F16.gguf"), testing::IsEmpty());
 }
 
+TEST(Fit, NamesKnownTroubleWithWhatIsAskedFor) {
+  auto asked = sized("asked", gib(1), 4096);
+  asked.config = engine::VllmConfig{.max_model_len = 4096, .max_num_seqs = 1, .kv_cache_dtype = "nvfp4"};
+  asked.estimator = [](const engine::EngineConfig&) -> Result<memory::Estimate> { return memory::Estimate{}; };
+  FitQuestion question{.asked = asked, .others = {}};
+  question.place({.mem_total = {}, .free = gib(5)}, {});
+  const auto notes = make_fit(std::move(question)).value().notes;
+  EXPECT_THAT(notes, ::testing::ElementsAre(::testing::HasSubstr("nvfp4 KV cache")));
+}
+
 TEST(GivenHost, IsASizeOrNothing) {
   EXPECT_FALSE(read_given_host({}, {}).value());
   EXPECT_EQ(read_given_host("121.69GiB", {}).value()->mem_total, gib_from_decimal(121.69));

@@ -68,6 +68,33 @@ TEST(Deploy, RequestThatDoesNotFitChangesNothingAndOffersPlans) {
   EXPECT_EQ(daemon.service->events.last_id(), events_before);
 }
 
+TEST(Deploy, P13_ARefusalItsPlansAndWhoHoldsTheMemoryAreOfOneReadingOfTheHost) {
+  World world;
+  world.host.held_by_others = gib(50);
+  Daemon daemon{world};
+  daemon.loop->run_ready();
+  const auto before = world.host.readings;
+  const auto response = daemon.request("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf"})");
+  ASSERT_EQ(response.status, 409);
+  EXPECT_EQ(world.host.readings - before, 1);
+  const auto plans = json_of(response).at("plans");
+  EXPECT_EQ(plans.at("free_for_new_bytes").as_int64(), daemon.service->sampler.latest()->budget.free_for_new.count());
+  EXPECT_EQ(json_of(response).at("holders").at(0).at("held_bytes").as_int64(), gib(50).count());
+}
+
+TEST(Deploy, P13_WhatBecameFreeWhileTheDiskWasReadForOtherQuantizationsIsSeen) {
+  World world;
+  auto smaller = small_model("/models/a-q4.gguf");
+  world.host.held_by_others = gib(50);
+  Daemon daemon{world};
+  daemon.loop->pool_takes = 30s;  // longer than from one reading of the host to the next
+  const auto answer = daemon.send("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf"})");
+  daemon.loop->run_for(31s);  // refused once, and its plans are prepared
+  world.host.held_by_others = gib(4);
+  ASSERT_TRUE(daemon.loop->run_until([&] { return answer->has_value(); }));
+  EXPECT_EQ((*answer)->status, 201) << (*answer)->body;
+}
+
 TEST(Deploy, NothingIsAdmittedWhileTheHostCannotBeRead) {
   World world;
   Daemon daemon{world};

@@ -99,6 +99,9 @@ TEST_F(Operations, P11_WhatCannotBeUndoneIsShownUntilSomebodyActs) {
     const bool warned = std::ranges::any_of(
         warnings, [](const auto& warning) { return warning.message.starts_with("a: stopped for plan stop:"); });
     EXPECT_EQ(warned, failure.has_value());
+    const auto health = now.request("GET", "/healthz");
+    EXPECT_EQ(health.status, 200) << "the daemon itself is well";
+    EXPECT_EQ(member(health, "detail").starts_with("a: stopped for plan stop:"), warned) << health.body;
     return failure && failure->code == dto::kNotBroughtBack;
   };
   const auto take_away = [&] {

@@ -307,6 +307,30 @@ TEST_F(Sleeping, E5_OneThatFallsAsleepAndCouldNotBeWokenAgainSaysSo) {
   EXPECT_FALSE(slept.at("can_wake_now").as_bool());
 }
 
+TEST_F(Sleeping, AWakeThatDoesNotFitNeverComesWithTheWordThatItFits) {
+  const auto id = deploy_asleep();
+  // Another reserves more than it holds and than everybody else does: what is external counts as nothing (B3).
+  daemon->deploy_ready(R"("model": "/models/a.gguf", "name": "other", "cache_ram_mib": 16384)");
+  const auto free = [&] { return daemon->budget().free_for_new; };
+  const auto needed = memory::needed_to_wake(daemon->at(id).estimate, 1, gib(5) + mib(8), gib(5) + mib(8));
+  const auto spare = free() - needed + Bytes{1};
+  ASSERT_GT(spare, Bytes{});
+  world.host.mem_total -= spare;
+  world.host.held_by_others = gib(1);
+  ASSERT_EQ(daemon->budget().external, Bytes{});
+  ASSERT_EQ(free(), needed - Bytes{1});
+  const auto answer = wake(id);
+  ASSERT_EQ(answer.status, 409) << answer.body;
+  const auto plans = json_of(answer).at("plans");
+  EXPECT_FALSE(plans.at("fits_now").as_bool());
+  EXPECT_EQ(plans.at("shortfall_bytes").as_int64(), 1);
+  EXPECT_EQ(plans.at("free_for_new_bytes").as_int64(), free().count());
+  EXPECT_THAT(member(answer, "detail"), HasSubstr("too little"));
+  for (const auto& plan : plans.at("plans").as_array()) {
+    EXPECT_EQ(plan.at("id").as_string(), "stop:2") << "it does not give way to itself";
+  }
+}
+
 TEST_F(Sleeping, AWakeThatDoesNotFitComesWithPlansThatCanBeCarriedOut) {
   const auto id = deploy_asleep();
   const auto other = daemon->deploy_ready(R"("model": "/models/a.gguf", "name": "other", "cache_ram_mib": 16384)");

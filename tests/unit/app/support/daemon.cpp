@@ -53,6 +53,7 @@ Daemon::Daemon(World& the_world, settings::Settings the_settings, std::span<cons
                                       .model_files = world.models,
                                       .folder_watch = folder_watch,
                                       .store = world.store,
+                                      .start_record = world.start_record,
                                       .world = engines};
   service = std::make_unique<service::Service>(ports, settings,
                                                service::Identity{"/state", world.runtime.boot_id, "dgxmm-test-"});
@@ -68,7 +69,9 @@ Daemon::~Daemon() {
 }
 
 void Daemon::kill() {
+  world.start_record.dead = true;
   loop->kill();
+  world.start_record.dead = false;
   world.runtime.detach();
   killed_ = true;
 }
@@ -194,6 +197,7 @@ Error error_at_start(World& world) {
                             .model_files = world.models,
                             .folder_watch = folder_watch,
                             .store = world.store,
+                            .start_record = world.start_record,
                             .world = {world.runtime, http, world.logs, tcp_ports, loop, world.clock}},
                            settings,
                            {"/state", world.runtime.boot_id, "dgxmm-test-"}};

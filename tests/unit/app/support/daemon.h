@@ -20,6 +20,7 @@ struct World {
 
   ManualClock clock;
   MemoryStore store;
+  FakeStartRecord start_record;
   FakeEngineLogs logs;
   FakeRuntime runtime{clock, logs};
   FakeHostProbe host{runtime};

@@ -514,6 +514,7 @@ host::ExaminedHost FakeHostProbe::healthy_facts() {
 }
 
 Result<host::Meminfo> FakeHostProbe::meminfo() {
+  ++readings;
   if (broken) return fail("meminfo_unusable", "/proc/meminfo has no MemAvailable", {}, "/proc/meminfo");
   host::Meminfo meminfo;
   meminfo.mem_total = mem_total;

@@ -9,6 +9,7 @@
 #include "ports/http_client.h"
 #include "ports/memory_groups.h"
 #include "ports/model_files.h"
+#include "ports/start_record.h"
 #include "ports/store.h"
 #include "ports/tcp_ports.h"
 #include "unit/app/support/simulated_loop.h"
@@ -65,6 +66,23 @@ class MemoryStore final : public ports::Store {
   std::int64_t last_deployment_ = 0;
   std::int64_t last_event_ = 0;
   std::int64_t last_operation_ = 0;
+};
+
+class FakeStartRecord final : public ports::StartRecord {
+ public:
+  std::optional<std::string> document;
+  bool dead = false;  ///< whoever writes has been killed
+  bool fail_writes = false;
+
+  Result<void> write(const std::string& text) override {
+    if (fail_writes) return fail("state_unusable", "the disk is full");
+    document = text;
+    return {};
+  }
+  std::optional<std::string> read() override { return document; }
+  void clear() override {
+    if (!dead) document.reset();
+  }
 };
 
 class FakeEngineLogs final : public ports::EngineLogs {
@@ -235,6 +253,7 @@ class FakeHostProbe final : public ports::HostProbe {
   std::optional<Bytes> page_cache;             ///< absent: MemFree is missing
   std::optional<Bytes> swap_total, swap_used;  ///< absent: their lines are missing
   bool broken = false;
+  int readings = 0;  ///< of the memory, so far
 
   Result<host::Meminfo> meminfo() override;
   host::Pressure pressure() override { return pressed; }

@@ -252,14 +252,41 @@ TEST(VllmLog, OddLinesAreBorne) {
   read(std::string(100'000, 'x'));
 }
 
-TEST(VllmUtilization, IsRoundedDownAndNeverMoreThanIsFree) {
-  EXPECT_DOUBLE_EQ(gpu_memory_utilization(gib(60), gib(120), gib(100)), 0.49);
-  EXPECT_DOUBLE_EQ(gpu_memory_utilization(gib(60), gib(120), gib(31)), 0.24) << "30 of 120";
-  EXPECT_DOUBLE_EQ(gpu_memory_utilization(gib(200), gib(120), gib(200)), 0.99);
-  EXPECT_DOUBLE_EQ(gpu_memory_utilization(gib(60), gib(120), Bytes{}), 0.01);
-  EXPECT_DOUBLE_EQ(gpu_memory_utilization(gib(60), Bytes{}, Bytes{}), 0.01);
-  const auto share = gpu_memory_utilization(gib(97), gib_from_decimal(121.69), gib(110));
-  EXPECT_LE(share * 121.69, 97.0);
+TEST(VllmLog, WhatItFoundFreeAtItsFirstLookIsKnownWithAndWithoutAGivenPool) {
+  const auto free = [](const char* line) { return read(line)->first_seen_free(); };
+  EXPECT_EQ(
+      free("(EngineCore pid=7) INFO 11-30 02:10:11 [gpu_worker.py:1] Initial free memory 96.25 GiB, reserved 24.0 "
+           "GiB memory for KV Cache as specified by kv_cache_memory_bytes config"),
+      gib(96) + mib(256));
+  EXPECT_EQ(
+      free("Free memory on device (104.5/121.69 GiB) on startup. Desired GPU memory utilization is (0.8, 97 GiB)."),
+      gib(104) + mib(512));
+  EXPECT_EQ(
+      free("ValueError: Free memory on device cuda:0 (62.5/121.69 GiB) on startup is less than desired GPU memory "
+           "utilization (0.92, 111.96 GiB)."),
+      gib(62) + mib(512));
+  for (const auto* line : {"Free memory on device (", "Free memory on device (x/121 GiB) on startup", "on startup",
+                           "Initial free memory GiB", "Error in memory profiling. Initial free memory"}) {
+    EXPECT_EQ(free(line), std::nullopt) << line;
+  }
+}
+
+TEST(VllmUtilization, IsRoundedDownAndNeverMoreThanIsFreeAtItsFirstLook) {
+  const auto share = [](Bytes reserved, Bytes total, Bytes available) {
+    return gpu_memory_utilization(reserved, total, available, gib(3));
+  };
+  EXPECT_DOUBLE_EQ(share(gib(60), gib(120), gib(100)), 0.49);
+  EXPECT_DOUBLE_EQ(share(gib(60), gib(120), gib(33)), 0.24) << "30 of 120";
+  EXPECT_DOUBLE_EQ(share(gib(200), gib(120), gib(200)), 0.99);
+  EXPECT_DOUBLE_EQ(share(gib(60), gib(120), Bytes{}), 0.01);
+  EXPECT_DOUBLE_EQ(share(gib(60), Bytes{}, Bytes{}), 0.01);
+  EXPECT_LE(share(gib(97), gib_from_decimal(121.69), gib(110)) * 121.69, 97.0);
+}
+
+TEST(VllmUtilization, WhatIsTakenBeforeTheFirstLookIsLearnedAndNeverLessThanIsTypical) {
+  EXPECT_EQ(taken_before_the_first_look(std::nullopt), gib(3));
+  EXPECT_EQ(taken_before_the_first_look(mib(600)), gib(3));
+  EXPECT_EQ(taken_before_the_first_look(gib(9)), gib(9) + mib(512));
 }
 
 }  // namespace
