@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -180,14 +181,14 @@ class Daemon:
         host, port = self.environment["DGXMM_LISTEN"].rsplit(":", 1)
         return host, int(port)
 
-    def request(self, method, path, document=None):
+    def request(self, method, path, document=None, expect=200):
         connection = http.client.HTTPConnection(*self.address(), timeout=30)
         body = None if document is None else json.dumps(document)
         connection.request(method, path, body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         text = answer.read()
         connection.close()
-        if answer.status != 200:
+        if answer.status != expect:
             sys.exit(f"measure.py: {method} {path} was answered with {answer.status}: {text.decode()}")
         return json.loads(text)
 
@@ -251,6 +252,48 @@ def decision_figure(daemon, model, runs, deployments):
                   statistics.median(samples), spread(samples, "ms"))
 
 
+def memory_is_back(pid):
+    """The kernel has taken the process's memory: it is gone, or a zombie."""
+    try:
+        return "VmRSS" not in pathlib.Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def watch_release(pid, moments):
+    while not memory_is_back(pid):
+        time.sleep(0.0005)
+    moments.append(time.perf_counter())
+
+
+def release_figure(daemon, model, runs):
+    """From the moment when the memory of what a plan stops is back until the plan goes on."""
+    samples = []
+    for _ in range(runs):
+        half_mib = daemon.get("/api/v1/budget")["free_for_new_bytes"] // 2 // 1024 // 1024
+        daemon.ask("deploy", str(model), "--ctx-size", "2048", "--parallel", "1", "--cache-ram", str(half_mib),
+                   "--name", "victim")
+        victim = daemon.get("/api/v1/deployments/victim")
+        wanted = {"model": str(model), "ctx_size": 2048, "parallel": 1, "cache_ram_mib": half_mib * 5 // 4,
+                  "name": "successor"}
+        plan_set = daemon.request("POST", "/api/v1/plans", wanted)["plan_set"]
+        listener = Listeners(*daemon.address(), 1)
+        moments = []
+        watcher = threading.Thread(target=watch_release, args=(victim["pid"], moments))
+        watcher.start()
+        daemon.request("POST", f"/api/v1/plans/{plan_set}/stop:{victim['id']}/apply", expect=202)
+        noticed = listener.wait_for(b"wait until the memory is free: done", 60)
+        watcher.join()
+        listener.close()
+        samples.append((noticed - moments[0]) * 1e3)
+        daemon.wait_for(lambda: daemon.get("/api/v1/deployments/successor")["state"] == "ready", 60)
+        daemon.ask("stop", "successor")
+        for name in ("victim", "successor"):
+            daemon.ask("rm", name)
+    return Figure("a plan goes on when the memory of the engine that it stops is back, the slowest of the runs", 100,
+                  "ms", max(samples), f"median {digits(statistics.median(samples))} ms, {spread(samples, 'ms')}")
+
+
 def daemon_figures(program, environment, folder, model, options):
     settings = DAEMON_SETTINGS | {"DGXMM_LLAMA_SERVER": os.environ["DGXMM_LLAMA_SERVER"]}
     daemon = Daemon(program, environment | settings, folder)
@@ -260,6 +303,7 @@ def daemon_figures(program, environment, folder, model, options):
             yield fit_figure("`fit`, 49k vocabulary, through the daemon", 10, program, model, daemon.environment,
                              options.runs)
             yield decision_figure(daemon, model, options.runs, "one deployment")
+        yield release_figure(daemon, model, 10)
     finally:
         daemon.end()
 

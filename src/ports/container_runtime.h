@@ -39,8 +39,9 @@ struct Instance {
   std::string command_digest;  ///< of the argument vector
   std::string cgroup;          ///< path below the mount; empty: measured by its process tree
   int cgroup_version = 0;
-  std::string container_id;          ///< of a container runtime
-  std::optional<std::string> image;  ///< id of the image that a container was made from
+  std::string container_id;                          ///< of a container runtime
+  std::optional<std::string> image;                  ///< id of the image that a container was made from
+  std::optional<std::uint16_t> published_port = {};  ///< of the host, that leads to a container now; not stored
 
   [[nodiscard]] bool is_container() const { return !container_id.empty(); }
   /// For messages: "pid 4711" or "container ef9356f82c90".
@@ -91,7 +92,8 @@ class ContainerRuntime {
   virtual Task<> until_known() = 0;
   /// Every running engine that was started for a deployment of this state folder, found without the store: by its
   /// cgroup's name, else by the DGXMM_INSTANCE mark ("<InstanceSpec::name>") in its environment; a container by its
-  /// labels. So an engine that was started just before the daemon was killed is neither lost nor started twice.
+  /// labels. So an engine that was started just before the daemon was killed is neither lost nor started twice. Of
+  /// several of one name the newest is first: that one is of the last start.
   virtual std::vector<std::pair<std::string, Instance>> find_owned() = 0;
   /// The same, and what is left of engines whose first process has ended (D1); each can be measured and stopped.
   virtual std::vector<std::pair<std::string, Instance>> find_remains() { return find_owned(); }

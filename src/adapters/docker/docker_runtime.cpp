@@ -545,6 +545,7 @@ Instance DockerRuntime::instance_of(const Container& container) const {
   instance.command_digest = label_of(container, container::kSpecLabel);
   instance.container_id = container.id;
   if (!container.image.empty()) instance.image = container.image;
+  if (container.published.size() == 1) instance.published_port = container.published.begin()->second;
   if (const auto group = find_group(container)) {
     instance.cgroup = group->path;
     instance.cgroup_version = group->version;
@@ -613,10 +614,14 @@ ports::Presence DockerRuntime::presence(const Instance& instance) {
 }
 
 std::vector<std::pair<std::string, Instance>> DockerRuntime::find_owned() {
-  std::vector<std::pair<std::string, Instance>> found;
+  std::vector<const Container*> alive;
   for (const auto& [id, container] : owned_) {
-    auto name = label_of(container, container::kNameLabel);
-    if (container.alive() && !name.empty()) found.emplace_back(std::move(name), instance_of(container));
+    if (container.alive() && !label_of(container, container::kNameLabel).empty()) alive.push_back(&container);
+  }
+  std::ranges::stable_sort(alive, std::ranges::greater{}, &Container::created_at);
+  std::vector<std::pair<std::string, Instance>> found;
+  for (const auto* container : alive) {
+    found.emplace_back(label_of(*container, container::kNameLabel), instance_of(*container));
   }
   return found;
 }

@@ -313,31 +313,39 @@ ports::Presence ProcessRuntime::presence(const ports::Instance& instance) {
 ports::Task<> ProcessRuntime::until_known() { co_return; }
 
 std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_owned() {
+  return find_owned(marked_members());
+}
+
+std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_owned(
+    const std::vector<MarkedMember>& marks) {
   std::vector<std::pair<std::string, ports::Instance>> found;
-  const auto add = [&found](const std::string& name, const host::ProcessStat& process, const Group& group) {
+  const auto add = [&found](const std::string& name, std::int64_t pid, std::uint64_t start_time, const Group& group) {
     ports::Instance instance;
     instance.runtime = kRuntimeName;
-    instance.pid = process.pid;
-    instance.start_time_ticks = process.start_time_ticks;
+    instance.pid = pid;
+    instance.start_time_ticks = start_time;
     instance.boot_id = boot_id();
-    instance.command_digest = command_digest_of(process.pid).value_or("");
+    instance.command_digest = command_digest_of(pid).value_or("");
     instance.cgroup = group.path;
     instance.cgroup_version = group.version;
     found.emplace_back(name, std::move(instance));
   };
   for (const auto& group : cgroups_.groups(options_.owned_prefix)) {
-    if (const auto first = first_process(cgroups_.members(group))) add(cgroups_.name_of(group), *first, group);
+    if (const auto first = first_process(cgroups_.members(group))) {
+      add(cgroups_.name_of(group), first->pid, first->start_time_ticks, group);
+    }
   }
-  for (const auto& [name, process] : marked_processes()) {
-    if (!name.starts_with(options_.owned_prefix)) continue;
-    const bool known = std::ranges::any_of(found, [&](const auto& owned) { return owned.second.pid == process.pid; });
-    if (!known) add(name, process, {.version = 0, .path = {}});
+  for (const auto& mark : marks) {
+    if (!mark.is_first || !mark.name.starts_with(options_.owned_prefix)) continue;
+    const bool known = std::ranges::any_of(found, [&](const auto& owned) { return owned.second.pid == mark.pid; });
+    if (!known) add(mark.name, mark.pid, mark.first_start_time_ticks, {.version = 0, .path = {}});
   }
   return found;
 }
 
 std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_remains() {
-  auto found = find_owned();
+  const auto marks = marked_members();
+  auto found = find_owned(marks);
   const auto is_new = [&found](std::string_view cgroup, std::int64_t first_pid) {
     return std::ranges::none_of(found, [&](const auto& owned) {
       return cgroup.empty() ? owned.second.pid == first_pid : owned.second.cgroup == cgroup;
@@ -358,7 +366,7 @@ std::vector<std::pair<std::string, ports::Instance>> ProcessRuntime::find_remain
     if (const auto stat = read_stat(instance.pid)) instance.start_time_ticks = stat->start_time_ticks;
     found.emplace_back(cgroups_.name_of(group), std::move(instance));
   }
-  for (const auto& mark : marked_members()) {
+  for (const auto& mark : marks) {
     const bool ours = mark.name.starts_with(options_.owned_prefix);
     const bool in_group = std::ranges::find(in_groups, mark.pid) != in_groups.end();
     if (!ours || in_group || !is_new({}, mark.first_pid)) continue;

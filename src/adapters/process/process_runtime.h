@@ -74,6 +74,7 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   using Ended = std::pair<ports::Instance, ports::ExitStatus>;
 
   ports::Task<Result<ports::Instance>> launch(ports::InstanceSpec spec, std::optional<Group> group);
+  std::vector<std::pair<std::string, ports::Instance>> find_owned(const std::vector<MarkedMember>& marks);
   ports::Task<bool> ends_before(FileDescriptor pidfd, std::chrono::steady_clock::time_point when);
   ports::Task<> pause(std::chrono::milliseconds duration);
   void signal_members(const ports::Instance& instance, int signal);

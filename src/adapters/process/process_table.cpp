@@ -182,19 +182,6 @@ std::optional<host::ProcessStat> first_process(std::span<const std::int64_t> pid
   return first;
 }
 
-std::vector<std::pair<std::string, host::ProcessStat>> marked_processes() {
-  std::vector<std::pair<std::string, host::ProcessStat>> found;
-  for (const auto& [pid, folder] : process_folders()) {
-    auto process = read_stat(pid);
-    if (!process) continue;
-    const auto environment = environment_of(pid);
-    const auto name = variable_of(environment, kNameVariable);
-    const auto mark = variable_of(environment, kFirstProcessVariable);
-    if (name && mark == mark_of(pid, process->start_time_ticks)) found.emplace_back(*name, std::move(*process));
-  }
-  return found;
-}
-
 std::vector<MarkedMember> marked_members() {
   std::vector<MarkedMember> found;
   for (const auto& [pid, folder] : process_folders()) {
@@ -205,7 +192,9 @@ std::vector<MarkedMember> marked_members() {
     const auto mark = variable_of(environment, kFirstProcessVariable);
     if (!name || !mark) continue;
     const auto first = host::parse_process_mark(*mark);
-    if (first) found.push_back({std::move(*name), pid, first->pid, first->start_time_ticks});
+    if (!first) continue;
+    const bool is_first = first->pid == pid && first->start_time_ticks == process->start_time_ticks;
+    found.push_back({std::move(*name), pid, first->pid, first->start_time_ticks, is_first});
   }
   return found;
 }

@@ -59,15 +59,13 @@ class ProcessTable {
 /// The oldest of these that leads a session of its own, which is how the launcher starts every engine.
 std::optional<host::ProcessStat> first_process(std::span<const std::int64_t> pids);
 
-/// Every first process of an instance on this host, by the marks in its environment, with the instance's name.
-std::vector<std::pair<std::string, host::ProcessStat>> marked_processes();
-
 /// A process of an instance, by the marks that it has inherited.
 struct MarkedMember {
   std::string name;  ///< of the instance
   std::int64_t pid = 0;
   std::int64_t first_pid = 0;  ///< of the first process, which may be gone
   std::uint64_t first_start_time_ticks = 0;
+  bool is_first = false;  ///< it is that one
 };
 /// Every process of an instance on this host that has kept its environment.
 std::vector<MarkedMember> marked_members();

@@ -97,6 +97,23 @@ ports::Task<> Supervisor::learn_end(Watch watch, ports::Instance instance) {
   co_await watch_exit(watch, std::move(instance));
 }
 
+void Supervisor::take_over_port(const ports::Instance& instance) {
+  const auto is_its = [&](const Deployment* deployment) {
+    return deployment->instance && deployment->instance->container_id == instance.container_id;
+  };
+  const auto all = table_.all();
+  const auto found = std::ranges::find_if(all, is_its);
+  if (!instance.is_container() || !instance.published_port || found == all.end()) return;
+  auto& deployment = **found;
+  if (deployment::is_final(deployment.state) || deployment.port == *instance.published_port) return;
+  const auto message = fmt::format("{}: its container publishes port {}, not {}", deployment.name,
+                                   *instance.published_port, deployment.port);
+  log::warning("{}", message);
+  deployment.port = *instance.published_port;
+  table_.save_fact(deployment);
+  events_.publish("deployment.port_changed", deployment.id, message, {{"name", deployment.name}});
+}
+
 bool Supervisor::all_known() {
   const auto waits = [](const Deployment* deployment) {
     return engine::in_container(deployment->request) && !deployment::is_final(deployment->state);
@@ -121,14 +138,22 @@ ports::Task<> Supervisor::reconcile_containers() {
   co_await world_.runtime.until_known();
   if (world_.loop.stopping()) co_return;
   std::set<std::string> known;
+  auto running = world_.runtime.find_owned();
+  for (const auto& [name, instance] : running) take_over_port(instance);
   for (const auto* deployment : table_.all()) {
     if (deployment->instance) known.insert(deployment->instance->container_id);
     if (being_started_.contains(deployment->id)) known.insert(identity_.instance_name(deployment->id));
   }
   std::map<std::string, ports::Instance> owned;
-  for (auto& [name, instance] : world_.runtime.find_owned()) {
+  std::vector<std::pair<std::string, ports::Instance>> older;  // of an earlier start of the same deployment
+  for (auto& [name, instance] : running) {
     const bool unclaimed = instance.is_container() && !known.contains(instance.container_id) && !known.contains(name);
-    if (unclaimed) owned.emplace(name, std::move(instance));
+    if (!unclaimed) continue;
+    if (owned.contains(name)) {
+      older.emplace_back(name, std::move(instance));
+    } else {
+      owned.emplace(name, std::move(instance));
+    }
   }
   for (const auto id : waiting) {
     auto* deployment = table_.find(id);
@@ -136,10 +161,12 @@ ports::Task<> Supervisor::reconcile_containers() {
     if (const auto found = owned.find(identity_.instance_name(id)); found != owned.end()) {
       if (!deployment->instance) set_instance(*deployment, found->second);
       owned.erase(found);
+      take_over_port(*deployment->instance);
     }
     adopt(*deployment);
   }
   for (const auto& [name, instance] : owned) report_unknown(name, instance);
+  for (const auto& [name, instance] : older) report_unknown(name, instance);
   sampler_.refresh();
   // What nobody has asked about by then, nobody will.
   while (!asked_after_.empty() && !world_.loop.stopping()) co_await world_.loop.sleep_for(kAskedPoll);

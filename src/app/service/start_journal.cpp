@@ -24,9 +24,10 @@ struct BegunStart {
 BOOST_DESCRIBE_STRUCT(BegunStart, (), (deployment, boot_id, begun_at, wakes, needed_bytes))
 
 Failure suspicion_of(const BegunStart& begun) {
+  const auto* when =
+      begun.wakes ? "the host went down while it was waking up" : "the host went down while it was starting";
   return {.code = std::string{kHostWentDown},
-          .message = fmt::format("the host went down while it was {} (begun {}, needs {}): it may have been the cause",
-                                 begun.wakes ? "waking up" : "starting", printable(begun.begun_at),
+          .message = fmt::format("{} (begun {}, needs {}): it may have been the cause", when, printable(begun.begun_at),
                                  format_bytes(begun.needed_bytes)),
           .hint = "ask for less (context, sequences), or stop something first; starting it again tries the same",
           .last_lines = {}};

@@ -787,7 +787,9 @@ ports::Task<> Supervisor::finish_stopping(DeploymentId id) {
     deployment = table_.find(id);
     if (deployment == nullptr || world_.loop.stopping()) co_return;
     for (auto& [name, instance] : world_.runtime.find_owned()) {
-      if (name == identity_.instance_name(id)) deployment->instance = std::move(instance);
+      if (name != identity_.instance_name(id)) continue;
+      deployment->instance = std::move(instance);
+      break;
     }
   }
   std::string freed;

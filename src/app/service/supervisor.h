@@ -161,6 +161,8 @@ class Supervisor {
   void ask_after(Deployment& deployment);
   ports::Task<> learn_end(Watch watch, ports::Instance instance);
   void report_unknown(const std::string& name, const ports::Instance& instance);
+  /// Of a container that is a deployment's, where it publishes another port than was stored: it is the one that serves.
+  void take_over_port(const ports::Instance& instance);
   ports::Task<> reconcile_containers();
   ports::Task<> guard_adopted_start(Watch watch);
 

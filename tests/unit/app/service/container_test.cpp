@@ -102,6 +102,50 @@ TEST(Contained, IsUnknownAndCountsInFullWhileDockerDoesNotAnswer) {
   EXPECT_EQ(world.runtime.engines().size(), 1U);
 }
 
+TEST(Contained, D6_AfterARestartItIsReachedAtThePortThatItsContainerReallyPublishes) {
+  World world;
+  DeploymentId id;
+  {
+    Daemon daemon{world};
+    id = daemon.deploy_ready(kInContainer);
+    daemon.kill();
+  }
+  auto& engine = *world.runtime.newest(id);
+  engine.spec.container->host_port = 41999;  // what was stored of it was lost
+  engine.instance.published_port = 41999;
+  Daemon daemon{world};
+  daemon.expect_state(id, State::ready);
+  EXPECT_EQ(daemon.at(id).port, 41999);
+  EXPECT_EQ(member(daemon.request("GET", path_of(id)), "url"), "http://127.0.0.1:41999/v1");
+  const auto events = daemon.events();
+  const auto told = std::ranges::count_if(
+      events, [](const auto& event) { return event.find("publishes port 41999") != std::string::npos; });
+  EXPECT_EQ(told, 1);
+}
+
+TEST(Contained, OfTwoContainersOfADeploymentTheOneOfItsLastStartIsAdoptedAndTheOtherIsAnOrphan) {
+  World world;
+  DeploymentId id;
+  {
+    Daemon daemon{world};
+    id = daemon.deploy(kInContainer);
+    const auto before_its_start = world.store.deployments().front();
+    daemon.expect_state(id, State::ready);
+    const auto again = daemon.loop->run(world.runtime.start(world.runtime.newest(id)->spec));
+    ASSERT_TRUE(again);
+    daemon.kill();
+    world.store.update_deployment(before_its_start);
+  }
+  const auto engines = world.runtime.engines();
+  ASSERT_EQ(engines.size(), 2U);
+  Daemon daemon{world};
+  daemon.expect_state(id, State::ready);
+  EXPECT_EQ(daemon.at(id).instance->container_id, engines.back()->instance.container_id);
+  const auto orphans = daemon.service->orphans.find();
+  ASSERT_EQ(orphans.size(), 1U);
+  EXPECT_EQ(orphans.front().instance.container_id, engines.front()->instance.container_id);
+}
+
 TEST(Contained, OneThatWasLoadingGoesOnLoading) {
   World world;
   world.runtime.next.loading_takes = 60s;

@@ -344,6 +344,7 @@ std::vector<std::pair<std::string, ports::Instance>> FakeRuntime::find_owned() {
     if (engine.instance.is_container() && !containers_answer) continue;
     if (!engine.ended) result.emplace_back(engine.spec.name, engine.instance);
   }
+  std::ranges::reverse(result);  // the newest first
   return result;
 }
 
