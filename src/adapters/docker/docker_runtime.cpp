@@ -618,7 +618,7 @@ std::vector<std::pair<std::string, Instance>> DockerRuntime::find_owned() {
   for (const auto& [id, container] : owned_) {
     if (container.alive() && !label_of(container, container::kNameLabel).empty()) alive.push_back(&container);
   }
-  std::ranges::stable_sort(alive, std::ranges::greater{}, &Container::created_at);
+  std::ranges::sort(alive, std::ranges::greater{}, &Container::created_at);
   std::vector<std::pair<std::string, Instance>> found;
   for (const auto* container : alive) {
     found.emplace_back(label_of(*container, container::kNameLabel), instance_of(*container));
