@@ -82,21 +82,6 @@ TEST(Deploy, P13_ARefusalItsPlansAndWhoHoldsTheMemoryAreOfOneReadingOfTheHost) {
   EXPECT_EQ(json_of(response).at("holders").at(0).at("held_bytes").as_int64(), gib(50).count());
 }
 
-TEST(Deploy, P13_WhatBecameFreeWhileTheDiskWasReadForOtherQuantizationsIsSeen) {
-  World world;
-  world.host.held_by_others = gib(50);
-  Daemon daemon{world};
-  daemon.loop->pool_takes = 30s;  // longer than from one reading of the host to the next
-  const auto answer = daemon.send("POST", "/api/v1/deployments", R"({"model": "/models/a.gguf"})");
-  // Refused once, and its plans are prepared.
-  const auto& turns = daemon.service->admission.turns();
-  ASSERT_TRUE(daemon.loop->run_until([&] { return turns.revision() >= 2 && !turns.holder(); }));
-  ASSERT_FALSE(answer->has_value());
-  world.host.held_by_others = gib(4);
-  ASSERT_TRUE(daemon.loop->run_until([&] { return answer->has_value(); }));
-  EXPECT_EQ((*answer)->status, 201) << (*answer)->body;
-}
-
 TEST(Deploy, NothingIsAdmittedWhileTheHostCannotBeRead) {
   World world;
   Daemon daemon{world};
