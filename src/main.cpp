@@ -288,7 +288,7 @@ std::vector<host::Fact> examine(const settings::Settings& settings) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1] == process::kLaunchCommand) return process::launch_engine(argc, argv);
-  const api::BuildInfo build{DGXMM_VERSION, DGXMM_COMMIT};
+  const api::BuildInfo build{DGXMM_VERSION, DGXMM_COMMIT, system::host_name()};
   cli::Composition composition;
   composition.serve = [&](const settings::Settings& settings) { return serve(settings, build); };
   composition.offline = [] {

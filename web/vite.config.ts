@@ -1,3 +1,4 @@
+import type { HttpProxy } from 'vite';
 import { defineConfig } from 'vitest/config';
 
 const daemon = process.env.DGXMM_URL ?? 'http://127.0.0.1:8484';
@@ -7,7 +8,17 @@ const headers = {
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 };
-const proxy = { '/api': { target: daemon, changeOrigin: true, headers: { origin: daemon } } };
+const proxy = {
+  '/api': {
+    target: daemon,
+    changeOrigin: true,
+    headers: { origin: daemon },
+    // A daemon that dies ends its streams here too.
+    configure: (server: HttpProxy.Server) => {
+      server.on('proxyRes', (answer, _request, response) => answer.on('close', () => response.destroy()));
+    },
+  },
+};
 
 // No React plugin: esbuild compiles TSX by itself, and a change reloads the page.
 export default defineConfig({

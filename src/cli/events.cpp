@@ -18,8 +18,8 @@ namespace {
 
 // Sent beside the events: whenever the budget changed, and first when what is stored has been sent.
 constexpr std::string_view kBudgetEvent = "budget";
-// Sent beside them as well: who waits for what (`dgxmm queue` shows it), and how the memory goes on.
-constexpr std::array<std::string_view, 2> kNoEvents{"queue", "history"};
+// Sent beside them as well: who waits for what (`dgxmm queue` shows it), who is at work, and how the memory goes on.
+constexpr std::array<std::string_view, 3> kNoEvents{"queue", "activity", "history"};
 
 void print_event(Context& context, const dto::Event& event) {
   if (context.json) {

@@ -3,6 +3,8 @@
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
+#include <array>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -21,6 +23,12 @@ void allow_many_descriptors() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kEnough) return;
   limit.rlim_cur = std::min(limit.rlim_max, kEnough);
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::optional<std::string> host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name.front() == '\0') return std::nullopt;
+  return name.data();
 }
 
 bool program_exists(const std::string& program) {

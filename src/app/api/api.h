@@ -4,6 +4,7 @@
 #include "ports/http_handler.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,6 +13,7 @@ namespace dgxmm::api {
 struct BuildInfo {
   std::string version;
   std::string commit;
+  std::optional<std::string> host = {};  ///< name of this machine
 };
 
 /// The HTTP API over the services, and the page: routes, checks of Host, Origin and token, documents. No state of its

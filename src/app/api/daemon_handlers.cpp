@@ -48,7 +48,7 @@ Handlers::Answer Handlers::metrics(Call) {
 Handlers::Answer Handlers::openapi(Call) { co_return document(openapi_document()); }
 
 Handlers::Answer Handlers::version(Call) {
-  co_return document(dto::Version{.version = build_.version, .commit = build_.commit});
+  co_return document(dto::Version{.version = build_.version, .commit = build_.commit, .host = build_.host});
 }
 
 Handlers::Answer Handlers::settings(Call) {

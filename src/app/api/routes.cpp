@@ -19,13 +19,14 @@ json::bj::value event_stream_schema(json::Components& components) {
   schema_as_written<dto::Event>(components);
   schema_as_written<dto::Budget>(components);
   schema_as_written<dto::Queue>(components);
+  schema_as_written<dto::Activity>(components);
   schema_as_written<dto::History>(components);
   json::bj::object schema;
   schema.emplace("type", "string");
   schema.emplace(
       "description",
-      "Of `event: budget` the data is a Budget, of `event: queue` a Queue, of `event: history` a History with the "
-      "new entries, of every other event an Event.");
+      "Of `event: budget` the data is a Budget, of `event: queue` a Queue, of `event: activity` an array of Activity, of "
+      "`event: history` a History with the new entries, of every other event an Event.");
   return schema;
 }
 constexpr Success kEventStream{200, "text/event-stream", &event_stream_schema};

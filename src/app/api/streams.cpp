@@ -46,6 +46,11 @@ class EventStream final : public ports::BodyStream {
         queue_revision_ = queue_revision;
         text += sse_message({}, "queue", json::encode(queue_view(service_)));
       }
+      auto activity = json::encode(activities_view(service_));
+      if (activity != activity_) {
+        activity_ = std::move(activity);
+        text += sse_message({}, "activity", activity_);
+      }
       if (service_.history.count() != history_count_) {
         text += sse_message({}, "history", json::encode(history_view(service_, history_count_)));
         history_count_ = service_.history.count();
@@ -77,6 +82,7 @@ class EventStream final : public ports::BodyStream {
   std::int64_t revision_ = 0;
   std::int64_t queue_revision_ = 0;                        ///< nobody has waited yet
   std::int64_t history_count_ = service_.history.count();  ///< what was before, a listener asks for
+  std::string activity_ = "[]";                            ///< nobody serves yet
   bool greeted_ = false;
   SteadyTime last_heartbeat_ = service_.clock.steady();
 };

@@ -31,6 +31,20 @@ std::vector<dto::BudgetDeployment> shares_of(service::Service& service, const se
   return rows;
 }
 
+bool serves(const service::Deployment& deployment) {
+  return deployment.state == deployment::State::ready || deployment.state == deployment::State::sleeping;
+}
+
+dto::Activity activity_view(const service::Deployment& deployment) {
+  dto::Activity view{.id = deployment.id, .busy = {}, .requests_in_flight = {}, .idle_since = {}};
+  if (deployment.state == deployment::State::ready) {
+    view.busy = deployment.activity.busy();
+    view.requests_in_flight = deployment.activity.requests();
+  }
+  if (const auto since = deployment.idle_since(); since && serves(deployment)) view.idle_since = format_time(*since);
+  return view;
+}
+
 }  // namespace
 
 dto::Budget budget_view(service::Service& service, const service::HostSnapshot& snapshot) {
@@ -189,9 +203,10 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
   }
   view.estimate = dto::to_dto(deployment.estimate);
   view.footprint_bytes = deployment.footprint;
-  if (deployment.state == deployment::State::ready) view.busy = deployment.activity.busy();
-  const bool serves = deployment.state == deployment::State::ready || deployment.state == deployment::State::sleeping;
-  if (const auto since = deployment.idle_since(); since && serves) view.idle_since = format_time(*since);
+  auto activity = activity_view(deployment);
+  view.busy = activity.busy;
+  view.requests_in_flight = activity.requests_in_flight;
+  view.idle_since = std::move(activity.idle_since);
   view.priority = deployment.priority;
   view.pinned = deployment.pinned;
   view.labels = deployment.labels;
@@ -214,6 +229,14 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
                       std::back_inserter(view.notes));
   }
   return view;
+}
+
+std::vector<dto::Activity> activities_view(service::Service& service) {
+  std::vector<dto::Activity> views;
+  for (const auto* deployment : service.table.all()) {
+    if (serves(*deployment)) views.push_back(activity_view(*deployment));
+  }
+  return views;
 }
 
 dto::Operation operation_view(service::Service& service, const dto::Operation& operation) {

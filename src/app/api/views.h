@@ -18,6 +18,8 @@ dto::Deployment deployment_view(service::Service& service, const service::Deploy
 /// With its place in the queue.
 dto::Operation operation_view(service::Service& service, const dto::Operation& operation);
 dto::Queue queue_view(service::Service& service);
+/// Of every deployment that serves or sleeps.
+std::vector<dto::Activity> activities_view(service::Service& service);
 dto::Plans plans_view(const service::PlanSet& set);
 dto::Calibrations calibrations_view(service::Service& service);
 /// Prometheus text format.

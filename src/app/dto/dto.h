@@ -92,6 +92,7 @@ struct Deployment {
   std::optional<Bytes> wake_needs_bytes = {};  ///< while it sleeps: what has to be free for it to wake up
   std::optional<bool> can_wake_now = {};       ///< likewise, whether that is free; null: not known
   std::optional<bool> busy;
+  std::optional<std::int64_t> requests_in_flight;  ///< running and waiting in the engine; null: it does not say
   std::optional<std::string> idle_since;
   std::int64_t priority = 0;
   bool pinned = false;
@@ -107,6 +108,14 @@ struct Deployment {
   std::optional<Failure> failure;
   std::vector<std::string> notes = {};  ///< known trouble with what was asked for; another start of the same that was
                                         ///< under way when the host went down
+};
+
+/// Who is at work with a deployment that serves: the fields of the same names there, which change without an event.
+struct Activity {
+  DeploymentId id;
+  std::optional<bool> busy;
+  std::optional<std::int64_t> requests_in_flight;
+  std::optional<std::string> idle_since;
 };
 
 /// Something about the host's memory that a person should know.
@@ -481,6 +490,7 @@ struct Version {
   std::string version;
   std::string commit;
   std::string api = "v1";
+  std::optional<std::string> host = {};  ///< name of the machine that the daemon runs on
 };
 
 struct Health {

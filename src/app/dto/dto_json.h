@@ -24,8 +24,10 @@ BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
 BOOST_DESCRIBE_STRUCT(Deployment, (),
                       (id, name, state, state_since, queue_place, phase, model, model_name, served_name, url, config,
                        reserved_bytes, measured, estimate, footprint_bytes, sleep_level, asleep_bytes,
-                       sleep_freed_bytes, wake_needs_bytes, can_wake_now, busy, idle_since, priority, pinned, labels,
-                       pid, runtime, image, image_id, container, outdated, created_at, ready_at, failure, notes))
+                        sleep_freed_bytes, wake_needs_bytes, can_wake_now, busy, requests_in_flight, idle_since, priority,
+                        pinned, labels, pid, runtime, image, image_id, container, outdated, created_at, ready_at, failure,
+                        notes))
+BOOST_DESCRIBE_STRUCT(Activity, (), (id, busy, requests_in_flight, idle_since))
 BOOST_DESCRIBE_STRUCT(Warning, (), (code, message, hint, severity))
 BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, measured))
 BOOST_DESCRIBE_STRUCT(Budget, (),
@@ -90,7 +92,7 @@ BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),
 BOOST_DESCRIBE_STRUCT(OomFloor, (), (model, fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))
 BOOST_DESCRIBE_STRUCT(Duration, (), (model, fingerprint, action, level, took_s, recorded_at))
 BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors, durations))
-BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api))
+BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api, host))
 BOOST_DESCRIBE_STRUCT(Health, (), (status, detail))
 BOOST_DESCRIBE_STRUCT(Setting, (), (name, value, source, description))
 BOOST_DESCRIBE_STRUCT(Problem, (), (type, title, status, detail, code, hint, where, plans, holders, failure))

@@ -362,7 +362,7 @@ TEST_F(CliTest, VersionWorksWithoutADaemon) {
   const auto outcome = run_cli({"version"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.out, "dgxmm 1.2.3 (abcdef)\n");
-  EXPECT_EQ(run_cli({"version", "--json"}).out, R"({"version":"1.2.3","commit":"abcdef","api":"v1"})"
+  EXPECT_EQ(run_cli({"version", "--json"}).out, R"({"version":"1.2.3","commit":"abcdef","api":"v1","host":null})"
                                                 "\n");
 }
 
@@ -1147,9 +1147,10 @@ TEST_F(Commands, EventsEndWhenEverythingStoredWasShown) {
   EXPECT_EQ(daemon_.requests()[2].query.at("after"), "3");
 }
 
-TEST_F(Commands, EventsLeaveOutWhoWaits) {
+TEST_F(Commands, EventsLeaveOutWhoWaitsWhoIsAtWorkAndTheHistory) {
   const std::string queue =
-      "event: queue\ndata: {\"decisions\": [], \"starts\": []}\n\nevent: history\ndata: {\"time_s\": []}\n\n";
+      "event: queue\ndata: {\"decisions\": [], \"starts\": []}\n\nevent: history\ndata: {\"time_s\": []}\n\n"
+      "event: activity\ndata: []\n\n";
   daemon_.stream("GET /events", {queue + sse(8) + queue + sse(9)});
   const auto outcome = run_with_daemon({"events", "-f"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -4,6 +4,7 @@ import type { components } from './types.gen';
 
 type Schemas = components['schemas'];
 
+export type Activity = Schemas['Activity'];
 export type Budget = Schemas['Budget'];
 export type BudgetDeployment = Schemas['BudgetDeployment'];
 export type CalibrationRecord = Schemas['CalibrationRecord'];

@@ -18,7 +18,7 @@ export function Header({ current }: { current: string }) {
           dgxmm
         </a>
         <span className={styles.host} title={version?.commit}>
-          {location.hostname}
+          {version?.host ?? location.hostname}
           {version && ` · ${version.version}`}
         </span>
         <nav className={styles.navigation} aria-label="Pages">

@@ -20,6 +20,11 @@ export function sequencesOf(config: Config): number | null {
   return config.parallel ?? config.max_num_seqs;
 }
 
+/** "1 request in flight". */
+export function inFlight(requests: number): string {
+  return `${requests} ${requests === 1 ? 'request' : 'requests'} in flight`;
+}
+
 /** The port of its API; null when it has none. */
 export function portOf({ url }: Pick<Deployment, 'url'>): string | null {
   return URL.canParse(url) ? new URL(url).port || null : null;

@@ -3,7 +3,7 @@ import { Live, type Connection } from '../api/live';
 import { asApiError, type ApiError } from '../api/problem';
 import { token } from '../api/token';
 import type { SseMessage } from '../api/sse';
-import type { Budget, Deployment, Event, Operation, Queue, Version } from '../api/types';
+import type { Activity, Budget, Deployment, Event, Operation, Queue, Version } from '../api/types';
 import { setClock } from './clock';
 import { effectOf, type Topic } from './effects';
 import { share } from './share';
@@ -181,6 +181,12 @@ function happened(event: Event): void {
 
 const streamed = new Map<string, Set<(document: unknown) => void>>();
 
+/** The deployments, with who is at work by the newest word. */
+export function withActivity(deployments: Deployment[], activities: Activity[]): Deployment[] {
+  const newest = new Map(activities.map((one) => [one.id, one]));
+  return deployments.map((one) => ({ ...one, ...newest.get(one.id) }));
+}
+
 /** Documents of the stream that have no id, beside `budget` and `queue`: `history`. */
 export function onStreamed<T>(type: string, listener: (document: T) => void): () => void {
   const listeners = streamed.get(type) ?? new Set();
@@ -200,6 +206,9 @@ function received(message: SseMessage): void {
     keep('budget', data as Budget);
   } else if (message.type === 'queue') {
     keep('queue', data as Queue);
+  } else if (message.type === 'activity') {
+    const { deployments } = daemon.get();
+    if (deployments) keep('deployments', withActivity(deployments, data as Activity[]));
   } else if (message.id === '') {
     streamed.get(message.type)?.forEach((listener) => listener(data));
   } else {

@@ -57,5 +57,12 @@ TEST_F(ProgramExists, WithoutAPathThereIsNoneByName) {
   EXPECT_FALSE(program_exists("engine"));
 }
 
+TEST(HostName, IsTheKernels) {
+  std::ifstream file{"/proc/sys/kernel/hostname"};
+  std::string name;
+  std::getline(file, name);
+  EXPECT_EQ(host_name(), name);
+}
+
 }  // namespace
 }  // namespace dgxmm::system

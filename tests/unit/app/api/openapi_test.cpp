@@ -145,7 +145,7 @@ TEST(OpenApi, EveryReferenceLeadsToAComponentAndTheDocumentsOfEventsAreComponent
   std::set<std::string> names;
   collect_references(description().document(), names);
   for (const auto& name : names) EXPECT_TRUE(description().schemas().contains(name)) << name;
-  for (const auto* name : {"Event", "Budget", "Queue", "Problem", "DeployRequest", "Deployment"}) {
+  for (const auto* name : {"Event", "Budget", "Queue", "Activity", "Problem", "DeployRequest", "Deployment"}) {
     EXPECT_TRUE(description().schemas().contains(name)) << name;
   }
 }
@@ -218,11 +218,11 @@ TEST(ApiDescription, AnAnswerThatIsNotAsDescribedIsFound) {
   const auto faults = [](std::string_view body, int status = 200, std::string_view type = "application/json") {
     return description().faults_of_answer("GET", "/api/v1/version", status, type, body);
   };
-  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "api": "v1"})"), IsEmpty());
-  EXPECT_THAT(faults(R"({"version": "1", "commit": "c"})"), SizeIs(1));
-  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "api": null})"), SizeIs(1));
-  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "api": "v1", "more": 1})"), SizeIs(1));
-  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "api": "v1"})", 202), SizeIs(1));
+  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "api": "v1", "host": null})"), IsEmpty());
+  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "host": null})"), SizeIs(1));
+  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "api": null, "host": null})"), SizeIs(1));
+  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "api": "v1", "host": null, "more": 1})"), SizeIs(1));
+  EXPECT_THAT(faults(R"({"version": "1", "commit": "c", "api": "v1", "host": null})", 202), SizeIs(1));
   EXPECT_THAT(faults("text", 200, "text/plain"), SizeIs(1));
   EXPECT_THAT(
       description().faults_of_answer("GET", "/healthz", 200, "application/json", R"({"status": "well", "detail": ""})"),

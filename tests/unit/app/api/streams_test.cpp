@@ -101,6 +101,24 @@ TEST(EventStream, EachNewPointOfTheHistoryIsTold) {
   EXPECT_EQ(reader.count(R"("time_s":[1700000040,17000036)"), 1) << "with the gap before it: " << reader.text();
 }
 
+TEST(EventStream, WhoIsBusyIsToldWheneverThatChanges) {
+  World world;
+  Daemon daemon{world};
+  Reader reader{daemon, open_events(daemon)};
+  daemon.loop->run_ready();
+  EXPECT_EQ(reader.count("event: activity"), 0) << "nobody serves";
+  const auto id = daemon.deploy_ready();
+  world.runtime.newest(id)->script.requests = 2;
+  daemon.loop->run_for(10s);
+  EXPECT_EQ(reader.count(R"("busy":true,"requests_in_flight":2,"idle_since":null)"), 1) << reader.text();
+  reader.clear();
+  daemon.loop->run_for(10s);
+  EXPECT_EQ(reader.count("event: activity"), 0) << "nothing has changed";
+  world.runtime.newest(id)->script.requests = 0;
+  daemon.loop->run_for(10s);
+  EXPECT_EQ(reader.count(R"("busy":false,"requests_in_flight":0,"idle_since":")"), 1) << reader.text();
+}
+
 TEST(EventStream, ResumesAfterTheLastIdWithoutGapOrRepetition) {
   World world;
   Daemon daemon{world};

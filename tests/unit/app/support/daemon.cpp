@@ -57,7 +57,7 @@ Daemon::Daemon(World& the_world, settings::Settings the_settings, std::span<cons
                                       .world = engines};
   service = std::make_unique<service::Service>(ports, settings,
                                                service::Identity{"/state", world.runtime.boot_id, "dgxmm-test-"});
-  api = api::make_api(*service, {.version = "1.2.3", .commit = "abc"}, page);
+  api = api::make_api(*service, {.version = "1.2.3", .commit = "abc", .host = "spark-1"}, page);
   const auto begun = service->begin();
   EXPECT_TRUE(begun) << begun.error().message;
 }

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from 'react';
+import { useMemo, useState } from 'react';
 import type { Deployment, Measured } from '../../api/types';
 import { asApiError, type ApiError } from '../../api/problem';
 import { Age } from '../../components/Age';
@@ -9,8 +9,8 @@ import { Size } from '../../components/Size';
 import { StateBadge } from '../../components/StateBadge';
 import { Unknown } from '../../components/Unknown';
 import { formatCount } from '../../format/bytes';
-import { contextOf, inOrder, portOf, sequencesOf } from '../../memory/deployment';
-import { load, useDaemon } from '../../state/daemon';
+import { contextOf, inFlight, inOrder, portOf, sequencesOf } from '../../memory/deployment';
+import { useDaemon } from '../../state/daemon';
 import { showRefusal } from '../../state/refusal';
 import { useShared } from '../../state/shared';
 import { DeploymentDetails } from './DeploymentDetails';
@@ -34,21 +34,11 @@ export interface RowHandlers {
   more: (id: number, button: HTMLElement) => void;
 }
 
-/** Seconds between two looks at who is busy: requests that come and go are no events. */
-const activity_s = 5;
-
 export function Deployments({ deployments }: { deployments: readonly Deployment[] }) {
   const counted = useDaemon((state) => state.budget?.deployments);
   const [dialog, setDialog] = useState<{ kind: DialogKind; id: number } | null>(null);
   const [menu, setMenu] = useState<{ id: number; button: HTMLElement } | null>(null);
   const [failed, setFailed] = useState<{ what: string; error: ApiError } | null>(null);
-
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (!document.hidden) void load('deployments');
-    }, activity_s * 1000);
-    return () => clearInterval(timer);
-  }, []);
 
   const rows = useShared(
     useMemo(() => {
@@ -235,7 +225,16 @@ function MeasuredSize({ deployment, measured }: { deployment: Deployment; measur
 function Activity({ deployment }: { deployment: Deployment }) {
   if (deployment.state !== 'ready') return <Unknown word="–" reason="It does not serve" />;
   if (deployment.busy === null) return <Unknown reason="The engine does not say whether requests are in flight" />;
-  if (deployment.busy) return <strong>busy</strong>;
+  if (deployment.busy) {
+    return (
+      <>
+        <strong>busy</strong>
+        {deployment.requests_in_flight !== null && (
+          <span className={styles.under}>{inFlight(deployment.requests_in_flight)}</span>
+        )}
+      </>
+    );
+  }
   return deployment.idle_since === null ? (
     <>idle</>
   ) : (
