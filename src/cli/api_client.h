@@ -47,6 +47,10 @@ class ApiClient {
     return call("POST", path, std::move(body));
   }
   [[nodiscard]] Answer<std::string> remove(const std::string& path) const { return call("DELETE", path, {}); }
+  template <class T>
+  [[nodiscard]] Answer<T> remove(const std::string& path) const {
+    return read<T>(call("DELETE", path, {}));
+  }
 
   /// The parts of a call for who makes it on a loop of his own: what to send, and what the reply means.
   [[nodiscard]] ports::HttpCall request(std::string method, const std::string& path, std::string body = {}) const;

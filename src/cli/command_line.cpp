@@ -109,6 +109,7 @@ class CommandLine {
   PsCommand ps_;
   StopCommand stop_;
   OrphansCommand orphans_;
+  CalibrationCommand calibration_;
   StartCommand start_;
   SleepCommand sleep_;
   WakeCommand wake_;
@@ -363,7 +364,16 @@ void CommandLine::add_memory_commands() {
       ->expected(1)
       ->take_all();
   orphans.add_flag("--stop-all", orphans_.stop_all, "end every one");
-  add("calibration", "what was learned from earlier starts", [] { return CalibrationCommand{}; });
+  auto& calibration =
+      add("calibration", "what was learned from earlier starts, and forgetting it", [this] { return calibration_; });
+  calibration
+      .add_option("--forget", calibration_.forget,
+                  "forget this one, or all of a model (its fingerprint); any number of times")
+      ->type_name("ID")
+      ->expected(1)
+      ->take_all();
+  calibration.add_flag("--oom-floors", calibration_.oom_floors_too,
+                       "with --forget: also sizes that ran out of memory, which keep the next start larger");
 }
 
 void CommandLine::add_deployment_commands() {
@@ -589,6 +599,10 @@ Result<Invocation> CommandLine::checked(Command command) const {
   if (const auto* orphans = std::get_if<OrphansCommand>(&command);
       orphans != nullptr && orphans->stop_all && !orphans->stop.empty()) {
     return wrong_usage("orphans: give --stop or --stop-all, not both", help_hint());
+  }
+  if (const auto* calibration = std::get_if<CalibrationCommand>(&command);
+      calibration != nullptr && calibration->oom_floors_too && calibration->forget.empty()) {
+    return wrong_usage("calibration: --oom-floors goes with --forget", help_hint());
   }
   if (const auto* events = std::get_if<EventsCommand>(&command);
       events != nullptr && int{events->all} + int{events->after.has_value()} + int{events->tail.has_value()} > 1) {

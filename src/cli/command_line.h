@@ -100,7 +100,10 @@ struct OrphansCommand {
   std::vector<std::string> stop;  ///< ids
   bool stop_all = false;
 };
-struct CalibrationCommand {};
+struct CalibrationCommand {
+  std::vector<std::string> forget;  ///< ids or fingerprints
+  bool oom_floors_too = false;
+};
 struct VersionCommand {};
 struct CompletionCommand {
   std::string shell;  ///< bash, zsh or fish

@@ -33,6 +33,7 @@ template std::string to_json(const std::string&);
 template std::string to_json(const engine::DeployRequest&);
 template std::string to_json(const dto::Budget&);
 template std::string to_json(const dto::Calibrations&);
+template std::string to_json(const std::vector<dto::Calibrations>&);
 template std::string to_json(const dto::Deployment&);
 template std::string to_json(const std::vector<dto::Deployment>&);
 template std::string to_json(const dto::Event&);

@@ -32,6 +32,14 @@ struct StoredOperation {
   std::string document;  ///< JSON, written and read by the service
 };
 
+/// What earlier starts taught, or a part of it.
+struct Learned {
+  std::vector<memory::CalibrationRecord> records;
+  std::vector<memory::OomFloor> oom_floors;
+  std::vector<memory::SleepRecord> sleep_records;
+  std::vector<planner::DurationRecord> durations;
+};
+
 /// What survives the daemon. Calls are short writes to a local file in WAL mode; loop thread only.
 /// A write that fails throws `std::runtime_error` naming the file: nothing may go on as if it had been stored.
 class Store {
@@ -61,6 +69,7 @@ class Store {
   /// In place of an earlier one of the same model, action and level.
   virtual void put_duration(const planner::DurationRecord& record) = 0;
   virtual std::vector<planner::DurationRecord> durations() = 0;
+  virtual void forget(const Learned& those) = 0;  ///< all of them or, when that fails, none
 };
 
 }  // namespace dgxmm::ports

@@ -33,6 +33,7 @@ class DyingStore final : public ports::Store {
   std::vector<memory::SleepRecord> sleep_records() override { return store_.sleep_records(); }
   void put_duration(const planner::DurationRecord& record) override { store_.put_duration(record); }
   std::vector<planner::DurationRecord> durations() override { return store_.durations(); }
+  void forget(const ports::Learned& those) override { store_.forget(those); }
 
  private:
   void count();

@@ -377,4 +377,35 @@ std::vector<planner::DurationRecord> SqliteStore::durations() {
   });
 }
 
+void SqliteStore::forget(const ports::Learned& those) {
+  naming(file_, [&] {
+    SQLite::Transaction all{*database_};
+    for (const auto& record : those.records) {
+      SQLite::Statement remove{*database_,
+                               "DELETE FROM calibrations WHERE fingerprint = ? AND configuration_key = ? AND "
+                               "measured_bytes = ? AND formula_bytes = ? AND recorded_at_ms = ?"};
+      SQLite::bind(remove, record.fingerprint, record.configuration_key, record.measured.count(),
+                   record.formula.count(), to_ms(record.recorded_at));
+      remove.exec();
+    }
+    for (const auto& floor : those.oom_floors) {
+      SQLite::Statement remove{*database_, "DELETE FROM oom_floors WHERE fingerprint = ? AND configuration_key = ?"};
+      SQLite::bind(remove, floor.fingerprint, floor.configuration_key);
+      remove.exec();
+    }
+    for (const auto& record : those.sleep_records) {
+      SQLite::Statement remove{
+          *database_, "DELETE FROM sleep_records WHERE fingerprint = ? AND configuration_key = ? AND level = ?"};
+      SQLite::bind(remove, record.fingerprint, record.configuration_key, record.level);
+      remove.exec();
+    }
+    for (const auto& record : those.durations) {
+      SQLite::Statement remove{*database_, "DELETE FROM durations WHERE fingerprint = ? AND action = ? AND level = ?"};
+      SQLite::bind(remove, record.fingerprint, std::string{planner::name_of(record.action)}, record.level);
+      remove.exec();
+    }
+    all.commit();
+  });
+}
+
 }  // namespace dgxmm::store

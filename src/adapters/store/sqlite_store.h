@@ -48,6 +48,7 @@ class SqliteStore final : public ports::Store {
   std::vector<memory::SleepRecord> sleep_records() override;
   void put_duration(const planner::DurationRecord& record) override;
   std::vector<planner::DurationRecord> durations() override;
+  void forget(const ports::Learned& those) override;
 
  private:
   SqliteStore(FileDescriptor lock, std::unique_ptr<SQLite::Database> database, std::string file);

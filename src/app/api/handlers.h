@@ -42,6 +42,7 @@ class Handlers {
   Answer models(Call call);
   Answer fit(Call call);
   Answer calibration(Call call);
+  Answer forget_calibration(Call call);
 
   // deployment_handlers.cpp
   Answer list_deployments(Call call);

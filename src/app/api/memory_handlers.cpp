@@ -1,7 +1,9 @@
 #include "app/api/documents.h"
 #include "app/api/handlers.h"
 #include "app/api/views.h"
+#include "base/numbers.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -9,6 +11,7 @@ namespace dgxmm::api {
 namespace {
 
 constexpr std::size_t kProcessRows = 25;
+constexpr std::size_t kMaxProcessRows = 1000;
 
 }  // namespace
 
@@ -26,8 +29,16 @@ Handlers::Answer Handlers::memory(Call) {
 
 Handlers::Answer Handlers::history(Call) { co_return document(history_view(service_)); }
 
-Handlers::Answer Handlers::processes(Call) {
-  const auto reading = co_await service_.ledger.read(kProcessRows);
+Handlers::Answer Handlers::processes(Call call) {
+  auto rows = kProcessRows;
+  if (const auto limit = query_value(call.request, "limit")) {
+    const auto number = parse_number(*limit);
+    if (!number || *number < 1) {
+      co_return problem(Error{"bad_field", "limit: expected a whole number, 1 or more", {}, "limit"});
+    }
+    rows = std::min(static_cast<std::size_t>(*number), kMaxProcessRows);
+  }
+  const auto reading = co_await service_.ledger.read(rows);
   co_return document(processes_view(reading));
 }
 

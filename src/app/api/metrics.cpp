@@ -67,7 +67,7 @@ std::string metrics_page(service::Service& service, const std::string& version) 
   }
   std::int64_t kills = 0;
   for (const auto& floor : service.estimates.floors()) kills += floor.kills;
-  family("dgxmm_out_of_memory_kills", "Proven out-of-memory kills of engines, ever")
+  family("dgxmm_out_of_memory_kills", "Proven out-of-memory kills of engines, but for those that were forgotten")
       .Add({})
       .Set(static_cast<double>(kills));
   family("dgxmm_last_event_id", "Id of the newest event").Add({}).Set(static_cast<double>(service.events.last_id()));

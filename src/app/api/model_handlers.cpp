@@ -4,10 +4,12 @@
 #include "app/dto/convert.h"
 #include "app/dto/fit.h"
 #include "app/service/start_journal.h"
+#include "base/masking.h"
 
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace dgxmm::api {
@@ -62,6 +64,17 @@ Handlers::Answer Handlers::fit(Call call) {
   co_return document(*fit);
 }
 
-Handlers::Answer Handlers::calibration(Call) { co_return document(calibrations_view(service_)); }
+Handlers::Answer Handlers::calibration(Call) {
+  co_return document(calibrations_view(service_, service_.estimates.learned()));
+}
+
+Handlers::Answer Handlers::forget_calibration(Call call) {
+  const auto& id = call.parameters.at(0);
+  const auto forgotten = service_.estimates.forget(id, query_value(call.request, "oom_floors") == "1");
+  if (!forgotten) co_return problem(forgotten.error());
+  const auto view = calibrations_view(service_, *forgotten);
+  service_.events.publish("calibration.forgotten", std::nullopt, printable(dto::forgotten_text(view)), {{"id", id}});
+  co_return document(view);
+}
 
 }  // namespace dgxmm::api

@@ -65,6 +65,8 @@ int status_of(const std::string& code) {
       {"orphan_not_found", 404},
       {"operation_not_found", 404},
       {"queue_entry_not_found", 404},
+      {"calibration_not_found", 404},
+      {"oom_floor_kept", 409},
       {"model_not_found", 404},
       {"method_not_allowed", 405},
       {"does_not_fit", 409},

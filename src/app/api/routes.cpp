@@ -46,6 +46,8 @@ constexpr Parameter kDeployment{In::path, "id", Type::text,
 constexpr Parameter kOrphan{In::path, "id", Type::text, "From the list of orphans"};
 constexpr Parameter kPlanSet{In::path, "set", Type::text, "The plan_set of the plans"};
 constexpr Parameter kOperation{In::path, "id", Type::text, "From the list of operations"};
+constexpr Parameter kLearned{In::path, "id", Type::text,
+                             "From the list of what was learned; the fingerprint of a model: all of it"};
 constexpr Parameter kQueueEntry{In::path, "id", Type::text, "From the queue"};
 
 constexpr std::array kOfDeployment{kDeployment};
@@ -53,6 +55,11 @@ constexpr std::array kOfOrphan{kOrphan};
 constexpr std::array kOfPlanSet{kPlanSet};
 constexpr std::array kOfOperation{kOperation};
 constexpr std::array kOfQueueEntry{kQueueEntry};
+constexpr std::array kOfForget{kLearned,
+                               Parameter{In::query, "oom_floors", Type::one,
+                                         "Also sizes that ran out of memory, which keep the next start larger"}};
+constexpr std::array kOfProcesses{
+    Parameter{In::query, "limit", Type::whole_number, "So many of them, at most 1000; 25 when not given"}};
 constexpr std::array kOfFit{
     Parameter{In::query, "host", Type::text,
               "On a host with that much memory, a GPU in the same pool and nothing running: 121.69GiB"},
@@ -105,7 +112,7 @@ constexpr std::array kRoutes{
           kNothing, answers<dto::History>()},
     Route{"GET", "/api/v1/processes", &Handlers::processes, "getProcesses",
           "The largest processes that dgxmm does not manage, and what nobody holds", kNothing,
-          answers<dto::Processes>()},
+          answers<dto::Processes>(), kOfProcesses},
     Route{"GET", "/api/v1/orphans", &Handlers::list_orphans, "listOrphans",
           "Engines of this installation that no deployment knows any more", kNothing,
           answers<std::vector<dto::Orphan>>()},
@@ -119,6 +126,11 @@ constexpr std::array kRoutes{
     Route{"GET", "/api/v1/calibration", &Handlers::calibration, "getCalibrations",
           "What was learned: footprints, sizes that ran out of memory, and how long things took", kNothing,
           answers<dto::Calibrations>()},
+    Route{
+        "DELETE", "/api/v1/calibration/{id}", &Handlers::forget_calibration, "forgetCalibration",
+        "Forgets one thing that was learned, or all of a model; answers with what that was. 409 oom_floor_kept unless "
+        "sizes that ran out of memory are to be forgotten too",
+        kNothing, answers<dto::Calibrations>(), kOfForget},
     Route{"GET", "/api/v1/deployments", &Handlers::list_deployments, "listDeployments",
           "All deployments, those that have ended too", kNothing, answers<std::vector<dto::Deployment>>()},
     Route{"POST",

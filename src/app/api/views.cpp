@@ -1,6 +1,7 @@
 #include "app/api/views.h"
 
 #include "app/dto/convert.h"
+#include "app/service/learned.h"
 #include "app/service/start_journal.h"
 #include "base/masking.h"
 #include "core/engine/cautions.h"
@@ -275,20 +276,22 @@ dto::Plans plans_view(const service::PlanSet& set) {
   return view;
 }
 
-dto::Calibrations calibrations_view(service::Service& service) {
+dto::Calibrations calibrations_view(service::Service& service, const ports::Learned& learned) {
+  using service::id_of;
   std::map<std::string, std::string> names;
   for (const auto* deployment : service.table.all()) names[deployment->fingerprint] = deployment->model_name;
   dto::Calibrations view;
-  for (const auto& record : service.estimates.records()) {
-    view.records.push_back({names[record.fingerprint], record.fingerprint, record.configuration_key, record.measured,
-                            record.formula, format_time(record.recorded_at)});
+  for (const auto& record : learned.records) {
+    view.records.push_back({id_of(record), names[record.fingerprint], record.fingerprint, record.configuration_key,
+                            record.measured, record.formula, format_time(record.recorded_at)});
   }
-  for (const auto& floor : service.estimates.floors()) {
-    view.oom_floors.push_back({names[floor.fingerprint], floor.fingerprint, floor.configuration_key, floor.killed_size,
-                               floor.kills, floor.evidence, format_time(floor.recorded_at)});
+  for (const auto& floor : learned.oom_floors) {
+    view.oom_floors.push_back({id_of(floor), names[floor.fingerprint], floor.fingerprint, floor.configuration_key,
+                               floor.killed_size, floor.kills, floor.evidence, format_time(floor.recorded_at)});
   }
-  for (const auto& duration : service.estimates.durations()) {
-    dto::Duration row{.model = names[duration.fingerprint],
+  for (const auto& duration : learned.durations) {
+    dto::Duration row{.id = id_of(duration),
+                      .model = names[duration.fingerprint],
                       .fingerprint = duration.fingerprint,
                       .action = std::string{planner::name_of(duration.action)},
                       .level = {},
@@ -296,6 +299,10 @@ dto::Calibrations calibrations_view(service::Service& service) {
                       .recorded_at = format_time(duration.recorded_at)};
     if (duration.level > 0) row.level = duration.level;
     view.durations.push_back(std::move(row));
+  }
+  for (const auto& record : learned.sleep_records) {
+    view.asleep.push_back({id_of(record), names[record.fingerprint], record.fingerprint, record.configuration_key,
+                           record.level, record.asleep, record.freed, format_time(record.recorded_at)});
   }
   return view;
 }

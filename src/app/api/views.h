@@ -21,7 +21,8 @@ dto::Queue queue_view(service::Service& service);
 /// Of every deployment that serves or sleeps.
 std::vector<dto::Activity> activities_view(service::Service& service);
 dto::Plans plans_view(const service::PlanSet& set);
-dto::Calibrations calibrations_view(service::Service& service);
+/// With the names of the models that deployments have.
+dto::Calibrations calibrations_view(service::Service& service, const ports::Learned& learned);
 /// Prometheus text format.
 std::string metrics_page(service::Service& service, const std::string& version);
 

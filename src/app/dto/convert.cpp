@@ -5,9 +5,12 @@
 #include "core/memory/ledger.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <string_view>
 #include <utility>
 
 namespace dgxmm::dto {
@@ -357,6 +360,32 @@ Result<memory::Estimate> from_dto(const Estimate& estimate) {
   result.total_source = estimate.total_source;
   result.null_block = estimate.null_block_bytes;
   return result;
+}
+
+std::string forgotten_text(const Calibrations& forgotten) {
+  constexpr std::size_t kShownDigits = 12;  // of a fingerprint: enough to tell models apart
+  std::string of;
+  std::vector<std::string> what;
+  const auto add = [&](const auto& things, std::string_view one, std::string_view many) {
+    if (things.empty()) return;
+    const auto& first = things.front();
+    of = first.model.empty() ? "weights " + first.fingerprint.substr(0, kShownDigits) : first.model;
+    what.push_back(fmt::format("{} {}", things.size(), things.size() == 1 ? one : many));
+  };
+  add(forgotten.records, "measurement", "measurements");
+  add(forgotten.oom_floors, "size that ran out of memory", "sizes that ran out of memory");
+  if (!forgotten.oom_floors.empty()) {
+    std::vector<std::string> sizes;
+    for (const auto& floor : forgotten.oom_floors) sizes.push_back(format_bytes(floor.killed_bytes));
+    what.back() += fmt::format(" ({})", fmt::join(sizes, ", "));
+  }
+  add(forgotten.asleep, "size asleep", "sizes asleep");
+  add(forgotten.durations, "duration", "durations");
+  std::string list;
+  for (std::size_t i = 0; i < what.size(); ++i) {
+    list += (i == 0 ? "" : i + 1 == what.size() ? " and " : ", ") + what[i];
+  }
+  return fmt::format("{}: forgot {}", of, list);
 }
 
 }  // namespace dgxmm::dto

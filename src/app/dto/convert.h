@@ -44,6 +44,9 @@ std::vector<Warning> to_dto(const std::vector<host::Warning>& warnings);
 Result<engine::EngineConfig> from_dto(const Config& config);
 Result<memory::Estimate> from_dto(const Estimate& estimate);
 
+/// "smol: forgot 2 measurements and 1 size that ran out of memory (9.0 GiB)". Of one model, and not empty.
+std::string forgotten_text(const Calibrations& forgotten);
+
 /// What is known of a figure that is not known whole; null when it is, and when nothing is.
 std::optional<Bytes> at_least(std::optional<Bytes> whole, Bytes known);
 

@@ -453,6 +453,7 @@ struct Doctor {
 };
 
 struct CalibrationRecord {
+  std::string id;     ///< of this one, to have it forgotten; stays the same
   std::string model;  ///< name of a deployment's model with these weights; empty when there is none any more
   std::string fingerprint;
   std::string configuration;
@@ -461,6 +462,7 @@ struct CalibrationRecord {
 };
 
 struct OomFloor {
+  std::string id;     ///< as above
   std::string model;  ///< as above
   std::string fingerprint;
   std::string configuration;
@@ -472,6 +474,7 @@ struct OomFloor {
 
 /// How long something took with a model, the last time.
 struct Duration {
+  std::string id;     ///< as above
   std::string model;  ///< as above
   std::string fingerprint;
   std::string action;                      ///< load, stop, sleep, wake
@@ -480,10 +483,23 @@ struct Duration {
   std::string recorded_at;
 };
 
+/// What a deployment held asleep, the last time.
+struct SizeAsleep {
+  std::string id;     ///< as above
+  std::string model;  ///< as above
+  std::string fingerprint;
+  std::string configuration;
+  std::int64_t level = 1;
+  Bytes asleep_bytes;
+  Bytes freed_bytes;  ///< given back by falling asleep; negative when it took more
+  std::string recorded_at;
+};
+
 struct Calibrations {
   std::vector<CalibrationRecord> records;
   std::vector<OomFloor> oom_floors;
   std::vector<Duration> durations = {};
+  std::vector<SizeAsleep> asleep = {};
 };
 
 struct Version {

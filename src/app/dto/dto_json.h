@@ -88,10 +88,12 @@ BOOST_DESCRIBE_STRUCT(Memory, (),
 BOOST_DESCRIBE_STRUCT(Fact, (), (code, name, value, state, advice))
 BOOST_DESCRIBE_STRUCT(Doctor, (), (facts))
 BOOST_DESCRIBE_STRUCT(CalibrationRecord, (),
-                      (model, fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
-BOOST_DESCRIBE_STRUCT(OomFloor, (), (model, fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))
-BOOST_DESCRIBE_STRUCT(Duration, (), (model, fingerprint, action, level, took_s, recorded_at))
-BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors, durations))
+                      (id, model, fingerprint, configuration, measured_bytes, formula_bytes, recorded_at))
+BOOST_DESCRIBE_STRUCT(OomFloor, (), (id, model, fingerprint, configuration, killed_bytes, kills, evidence, recorded_at))
+BOOST_DESCRIBE_STRUCT(Duration, (), (id, model, fingerprint, action, level, took_s, recorded_at))
+BOOST_DESCRIBE_STRUCT(SizeAsleep, (),
+                      (id, model, fingerprint, configuration, level, asleep_bytes, freed_bytes, recorded_at))
+BOOST_DESCRIBE_STRUCT(Calibrations, (), (records, oom_floors, durations, asleep))
 BOOST_DESCRIBE_STRUCT(Version, (), (version, commit, api, host))
 BOOST_DESCRIBE_STRUCT(Health, (), (status, detail))
 BOOST_DESCRIBE_STRUCT(Setting, (), (name, value, source, description))

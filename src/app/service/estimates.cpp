@@ -1,5 +1,6 @@
 #include "app/service/estimates.h"
 
+#include "app/service/learned.h"
 #include "base/log.h"
 #include "base/masking.h"
 #include "ports/companions.h"
@@ -17,6 +18,13 @@ namespace dgxmm::service {
 namespace {
 
 constexpr std::size_t kMostOtherQuantizations = 16;
+
+template <class T>
+void erase_those(std::vector<T>& from, const std::vector<T>& those) {
+  for (const auto& one : those) {
+    std::erase_if(from, [id = id_of(one)](const T& other) { return id_of(other) == id; });
+  }
+}
 
 }  // namespace
 
@@ -207,6 +215,28 @@ void Estimates::record_duration(const planner::DurationRecord& record) {
   durations_.push_back(record);
   unsaved_durations_.push_back(record);
   retry_unsaved();
+}
+
+Result<ports::Learned> Estimates::forget(std::string_view id, bool oom_floors_too) {
+  auto those = named(learned(), id);
+  if (!those) return those;
+  if (!those->oom_floors.empty() && !oom_floors_too) {
+    const auto& floor = those->oom_floors.front();
+    return fail("oom_floor_kept",
+                fmt::format("{} was killed for lack of memory, and is what keeps the next start larger",
+                            format_bytes(floor.killed_size)),
+                "forget it all the same with ?oom_floors=1, when its cause is gone", "id");
+  }
+  store_.forget(*those);
+  erase_those(records_, those->records);
+  erase_those(unsaved_records_, those->records);
+  erase_those(floors_, those->oom_floors);
+  erase_those(unsaved_floors_, those->oom_floors);
+  erase_those(sleep_records_, those->sleep_records);
+  erase_those(unsaved_sleep_records_, those->sleep_records);
+  erase_those(durations_, those->durations);
+  erase_those(unsaved_durations_, those->durations);
+  return those;
 }
 
 void Estimates::retry_unsaved() {

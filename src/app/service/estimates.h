@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dgxmm::service {
@@ -80,11 +81,17 @@ class Estimates {
                                                                       planner::Action action, int level = 0) const {
     return planner::measured(durations_, fingerprint, action, level);
   }
+  /// Forgets what `id` names (`named`) and returns it; estimates and plans go without it at once. Sizes that ran out of
+  /// memory only with `oom_floors_too`: nothing else keeps the next start from being killed likewise.
+  /// Errors: `calibration_not_found`, `oom_floor_kept`.
+  Result<ports::Learned> forget(std::string_view id, bool oom_floors_too);
   /// Stores what could not be stored before.
   void retry_unsaved();
   [[nodiscard]] const std::vector<memory::CalibrationRecord>& records() const { return records_; }
   [[nodiscard]] const std::vector<memory::OomFloor>& floors() const { return floors_; }
   [[nodiscard]] const std::vector<planner::DurationRecord>& durations() const { return durations_; }
+  /// Everything that was learned.
+  [[nodiscard]] ports::Learned learned() const { return {records_, floors_, sleep_records_, durations_}; }
   [[nodiscard]] const settings::Settings& settings() const { return settings_; }
   [[nodiscard]] memory::Placement placement() const { return placement_; }
 

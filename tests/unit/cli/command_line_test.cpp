@@ -251,7 +251,12 @@ TEST(CommandLine, OtherCommands) {
             (Arguments{"4711-9", "c0ffee"}));
   EXPECT_TRUE(parsed<OrphansCommand>({"orphans", "--stop-all"}).stop_all);
   EXPECT_FALSE(parse_command_line({"orphans", "--stop", "x", "--stop-all"}));
-  parsed<CalibrationCommand>({"calibration"});
+  EXPECT_TRUE(parsed<CalibrationCommand>({"calibration"}).forget.empty());
+  const auto forget =
+      parsed<CalibrationCommand>({"calibration", "--forget", "c0ffee", "--forget", "f00", "--oom-floors"});
+  EXPECT_EQ(forget.forget, (Arguments{"c0ffee", "f00"}));
+  EXPECT_TRUE(forget.oom_floors_too);
+  EXPECT_FALSE(parse_command_line({"calibration", "--oom-floors"}));
   parsed<VersionCommand>({"version"});
   parsed<VersionCommand>({"--version"});
   const auto logs = parsed<LogsCommand>({"logs", "-f", "--tail", "5", "x"});

@@ -1404,24 +1404,59 @@ TEST_F(Commands, BudgetSaysWhatKindOfHostThisIsAndWhatTheGpuHolds) {
 TEST_F(Commands, CalibrationShowsRecordsAndKills) {
   dto::Calibrations calibrations;
   calibrations.records = {
-      {"smol", "0123456789abcdef", "llamacpp ctx_size=4096", gib(2), gib(3), "2026-11-29T21:30:11.042Z"},
-      {"", "fedcba98765432100", "llamacpp ctx_size=2048", gib(1), gib(2), "2026-11-29T21:30:11.042Z"}};
+      {"a0", "smol", "0123456789abcdef", "llamacpp ctx_size=4096", gib(2), gib(3), "2026-11-29T21:30:11.042Z"},
+      {"a1", "", "fedcba98765432100", "llamacpp ctx_size=2048", gib(1), gib(2), "2026-11-29T21:30:11.042Z"}};
   calibrations.oom_floors = {
-      {"smol", "fedcba", "llamacpp ctx_size=8192", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
-  calibrations.durations = {{.model = "smol",
+      {"f0", "smol", "fedcba", "llamacpp ctx_size=8192", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
+  calibrations.durations = {{.id = "d0",
+                             .model = "smol",
                              .fingerprint = "fedcba",
                              .action = "wake",
                              .level = 2,
                              .took_s = 65,
                              .recorded_at = "2026-11-29T21:30:11.042Z"}};
+  calibrations.asleep = {
+      {"5e", "smol", "fedcba", "vllm max_model_len=512", 1, gib(4), gib(3), "2026-11-29T21:30:11.042Z"}};
   daemon_.on("GET /calibration", calibrations);
   const auto outcome = run_with_daemon({"calibration"});
+  EXPECT_THAT(outcome.out, HasSubstr("a0  smol "));
+  EXPECT_THAT(outcome.out, HasSubstr("f0  smol "));
+  EXPECT_THAT(outcome.out, HasSubstr("5e  smol       1  4.0 GiB"));
   EXPECT_THAT(outcome.out, HasSubstr("smol   wake (2)    1m  2026-11-29"));
   EXPECT_THAT(outcome.out, HasSubstr("smol                   2.0 GiB  3.0 GiB"));
   EXPECT_THAT(outcome.out, HasSubstr("weights fedcba987654   1.0 GiB  2.0 GiB"));  // no deployment is left to name it
   EXPECT_THAT(outcome.out, HasSubstr("    llamacpp ctx_size=4096\n"));
   EXPECT_THAT(outcome.out, HasSubstr("9.0 GiB"));
   EXPECT_THAT(outcome.out, HasSubstr("    memory.events\n"));
+}
+
+TEST_F(Commands, CalibrationForgetsWhatIsNamed) {
+  dto::Calibrations forgotten;
+  forgotten.records = {{"a0", "smol", "0123", "llamacpp ctx_size=4096", gib(2), gib(3), "2026-11-29T21:30:11.042Z"}};
+  daemon_.on("DELETE /calibration/a0", forgotten);
+  const auto outcome = run_with_daemon({"calibration", "--forget", "a0"});
+  EXPECT_EQ(outcome.exit_code, kExitOk);
+  EXPECT_EQ(outcome.out, "smol: forgot 1 measurement\n");
+  EXPECT_THAT(run_with_daemon({"calibration", "--forget", "a0", "--json"}).out,
+              StartsWith(R"([{"records":[{"id":"a0")"));
+}
+
+TEST_F(Commands, C5_AForgottenOomFloorIsAskedForWithItsFlag) {
+  dto::Problem kept;
+  kept.status = 409;
+  kept.code = "oom_floor_kept";
+  kept.hint = "?oom_floors=1";
+  daemon_.on("DELETE /calibration/f0", kept, 409);
+  dto::Calibrations forgotten;
+  forgotten.oom_floors = {{"f0", "smol", "0123", "k", gib(9), 2, "memory.events", "2026-11-29T21:30:11.042Z"}};
+  daemon_.on("DELETE /calibration/f0", forgotten);
+  const auto refused = run_with_daemon({"calibration", "--forget", "f0"});
+  EXPECT_EQ(refused.exit_code, kExitError);
+  EXPECT_THAT(refused.err, HasSubstr("add --oom-floors"));
+  EXPECT_EQ(run_with_daemon({"calibration", "--forget", "f0", "--oom-floors"}).out,
+            "smol: forgot 1 size that ran out of memory (9.0 GiB)\n");
+  EXPECT_FALSE(daemon_.requests().at(0).query.contains("oom_floors"));
+  EXPECT_EQ(daemon_.requests().at(1).query.at("oom_floors"), "1");
 }
 
 // --- the console

@@ -242,6 +242,58 @@ TEST_F(SqliteStoreTest, OneDurationForEachModelActionAndLevel) {
   EXPECT_EQ(records.front().recorded_at, at(30));
 }
 
+TEST_F(SqliteStoreTest, WhatIsForgottenIsGoneAndNothingElse) {
+  using planner::Action;
+  const auto record = [](int n) {
+    return memory::CalibrationRecord{.fingerprint = "f",
+                                     .configuration_key = "k",
+                                     .measured = gib(2),
+                                     .formula = gib(1),
+                                     .recorded_at = at(n),
+                                     .image = ""};
+  };
+  const auto floor = [](const char* key) {
+    return memory::OomFloor{.fingerprint = "f",
+                            .configuration_key = key,
+                            .killed_size = gib(5),
+                            .kills = 1,
+                            .evidence = "a",
+                            .recorded_at = at(1)};
+  };
+  const auto asleep = [](int level) {
+    return memory::SleepRecord{.fingerprint = "f",
+                               .configuration_key = "k",
+                               .level = level,
+                               .asleep = gib(5),
+                               .freed = gib(2),
+                               .recorded_at = at(1)};
+  };
+  const auto duration = [](Action action) {
+    return planner::DurationRecord{
+        .fingerprint = "f", .action = action, .level = 0, .took = std::chrono::seconds{3}, .recorded_at = at(1)};
+  };
+  {
+    const auto store = open();
+    for (const int n : {1, 2}) store->add_calibration(record(n));
+    for (const auto* key : {"k", "l"}) store->put_oom_floor(floor(key));
+    for (const int level : {1, 2}) store->put_sleep_record(asleep(level));
+    for (const auto action : {Action::load, Action::stop}) store->put_duration(duration(action));
+    store->forget({.records = {record(1)},
+                   .oom_floors = {floor("k")},
+                   .sleep_records = {asleep(1)},
+                   .durations = {duration(Action::load)}});
+  }
+  const auto store = open();
+  ASSERT_THAT(store->calibrations(), SizeIs(1));
+  EXPECT_EQ(store->calibrations().front().recorded_at, at(2));
+  ASSERT_THAT(store->oom_floors(), SizeIs(1));
+  EXPECT_EQ(store->oom_floors().front().configuration_key, "l");
+  ASSERT_THAT(store->sleep_records(), SizeIs(1));
+  EXPECT_EQ(store->sleep_records().front().level, 2);
+  ASSERT_THAT(store->durations(), SizeIs(1));
+  EXPECT_EQ(store->durations().front().action, Action::stop);
+}
+
 TEST_F(SqliteStoreTest, ASecondDaemonIsToldWhoUsesTheFolder) {
   const auto store = open();
   const auto error = open_error();

@@ -135,5 +135,23 @@ TEST(Convert, B7_MeasureWithAnUnknownPartIsIncompleteAndNullIsNotZero) {
   EXPECT_NE(json::encode(to_dto(part)).find("\"gpu_bytes\":null"), std::string::npos);
 }
 
+TEST(Convert, WhatWasForgottenIsSaidInASentence) {
+  Calibrations forgotten;
+  forgotten.records = {{"a", "smol", "0123", "k", gib(2), gib(3), ""}};
+  EXPECT_EQ(forgotten_text(forgotten), "smol: forgot 1 measurement");
+  forgotten.oom_floors = {{"b", "smol", "0123", "k", gib(9), 2, "", ""}, {"c", "smol", "0123", "l", gib(8), 1, "", ""}};
+  EXPECT_EQ(forgotten_text(forgotten),
+            "smol: forgot 1 measurement and 2 sizes that ran out of memory (9.0 GiB, 8.0 GiB)");
+  forgotten.asleep = {{"d", "smol", "0123", "k", 1, gib(1), gib(1), ""}};
+  forgotten.durations.resize(2);
+  EXPECT_THAT(forgotten_text(forgotten), testing::EndsWith(", 1 size asleep and 2 durations"));
+}
+
+TEST(Convert, AForgottenModelThatNoDeploymentNamesIsNamedByItsWeights) {
+  Calibrations forgotten;
+  forgotten.records = {{"a", "", "0123456789abcdef", "k", gib(2), gib(3), ""}};
+  EXPECT_EQ(forgotten_text(forgotten), "weights 0123456789ab: forgot 1 measurement");
+}
+
 }  // namespace
 }  // namespace dgxmm::dto

@@ -107,6 +107,32 @@ void MemoryStore::put_duration(const planner::DurationRecord& record) {
   durations_.push_back(record);
 }
 
+void MemoryStore::forget(const ports::Learned& those) {
+  write();
+  for (const auto& record : those.records) {
+    std::erase_if(calibrations_, [&](const auto& other) {
+      return other.fingerprint == record.fingerprint && other.configuration_key == record.configuration_key &&
+             other.recorded_at == record.recorded_at;
+    });
+  }
+  for (const auto& floor : those.oom_floors) {
+    std::erase_if(floors_, [&](const auto& other) {
+      return other.fingerprint == floor.fingerprint && other.configuration_key == floor.configuration_key;
+    });
+  }
+  for (const auto& record : those.sleep_records) {
+    std::erase_if(sleep_records_, [&](const auto& other) {
+      return other.fingerprint == record.fingerprint && other.configuration_key == record.configuration_key &&
+             other.level == record.level;
+    });
+  }
+  for (const auto& record : those.durations) {
+    std::erase_if(durations_, [&](const auto& other) {
+      return other.fingerprint == record.fingerprint && other.action == record.action && other.level == record.level;
+    });
+  }
+}
+
 // --- FakeEngineLogs
 
 namespace {

@@ -52,6 +52,7 @@ class MemoryStore final : public ports::Store {
   std::vector<memory::SleepRecord> sleep_records() override { return sleep_records_; }
   void put_duration(const planner::DurationRecord& record) override;
   std::vector<planner::DurationRecord> durations() override { return durations_; }
+  void forget(const ports::Learned& those) override;
 
  private:
   void write() const;
