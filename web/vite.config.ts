@@ -8,17 +8,16 @@ const headers = {
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 };
-const proxy = {
-  '/api': {
-    target: daemon,
-    changeOrigin: true,
-    headers: { origin: daemon },
-    // A daemon that dies ends its streams here too.
-    configure: (server: HttpProxy.Server) => {
-      server.on('proxyRes', (answer, _request, response) => answer.on('close', () => response.destroy()));
-    },
+const target = {
+  target: daemon,
+  changeOrigin: true,
+  headers: { origin: daemon },
+  // A daemon that dies ends its streams here too.
+  configure: (server: HttpProxy.Server) => {
+    server.on('proxyRes', (answer, _request, response) => answer.on('close', () => response.destroy()));
   },
 };
+const proxy = { '/api': target, '/healthz': target };
 
 // No React plugin: esbuild compiles TSX by itself, and a change reloads the page.
 export default defineConfig({

@@ -49,6 +49,11 @@ test("a proxy's page is not shown as dgxmm's answer", async () => {
   expect(await failure()).toMatchObject({ code: 'bad_answer', status: 502 });
 });
 
+test('a daemon in trouble says what is wrong, also without a code', async () => {
+  answerWith(() => Promise.resolve(Response.json({ status: 'trouble', detail: 'the disk is full' }, { status: 503 })));
+  expect(await failure()).toMatchObject({ code: 'bad_answer', status: 503, message: 'the disk is full' });
+});
+
 test('401 is told to whoever asks for the token', async () => {
   let told = 0;
   const stop = onUnauthorized(() => (told += 1));

@@ -33,8 +33,9 @@ export function errorOf(status: number, contentType: string, body: string): ApiE
   if (contentType.includes('json')) {
     try {
       const problem = JSON.parse(body) as Partial<Problem>;
-      if (typeof problem.code === 'string') {
-        return new ApiError(problem.code, problem.detail ?? problem.title ?? problem.code, {
+      if (typeof problem.code === 'string' || typeof problem.detail === 'string') {
+        const code = problem.code ?? 'bad_answer'; // /healthz has none
+        return new ApiError(code, problem.detail ?? problem.title ?? code, {
           status,
           hint: problem.hint ?? '',
           where: problem.where ?? '',

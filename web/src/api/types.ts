@@ -45,5 +45,6 @@ export type QueueEntry = Schemas['QueueEntry'];
 export type Reach = Schemas['Reach'];
 export type Setting = Schemas['Setting'];
 export type SettingOption = Schemas['SettingOption'];
+export type SizeAsleep = Schemas['SizeAsleep'];
 export type Version = Schemas['Version'];
 export type Warning = Schemas['Warning'];

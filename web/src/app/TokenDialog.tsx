@@ -10,17 +10,17 @@ export function TokenDialog() {
   const wanted = useDaemon((state) => state.connection.kind === 'token');
   return (
     <Dialog title="This dgxmm wants a token" open={wanted} onClose={() => undefined} closable={false}>
-      <TokenForm />
+      <TokenForm refused={token.get() !== null} />
     </Dialog>
   );
 }
 
-/** Takes a token; the page connects with it at once. */
-export function TokenForm() {
+/** Takes a token; the page connects with it at once. `refused`: the one that it has is wrong. */
+export function TokenForm({ refused = false }: { refused?: boolean }) {
   const id = useId();
   const [value, setValue] = useState('');
   const [onThisComputer, setOnThisComputer] = useState(false);
-  const [wrong] = useState(token.get() !== null);
+  const [wrong] = useState(refused);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
