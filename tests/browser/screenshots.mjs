@@ -1,0 +1,43 @@
+// Writes the pictures of docs/screenshots: each page in both themes, and three on a telephone. For ./dev screenshots.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { goTo, openBrowser, openTab, settled } from './support/browser.mjs';
+import { model, roomForOne } from './support/daemon.mjs';
+
+const folder = process.argv[2] ?? 'docs/screenshots';
+mkdirSync(folder, { recursive: true });
+
+const browser = await openBrowser();
+const asked = { ctx_size: 8192, parallel: 2 };
+const { daemon } = await roomForOne(asked);
+try {
+  const first = await daemon.send('POST', '/deployments', { model: model(), name: 'assistant', ...asked });
+  if (first.status !== 201) throw new Error(JSON.stringify(first.document));
+  await daemon.becomes('assistant', 'ready');
+  await new Promise((resolve) => setTimeout(resolve, 25_000)); // two points of the last hour
+  const { document: plans } = await daemon.send('POST', '/plans', { model: model(), ctx_size: 65_536, parallel: 8 });
+  const pages = {
+    memory: 'memory',
+    deploy: `deploy?model=${encodeURIComponent(model())}&context=65536&sequences=8`,
+    'does-not-fit': `plans/${plans.plan_set}`,
+    calibration: 'calibration',
+    processes: 'processes',
+    events: 'events',
+    settings: 'settings',
+  };
+  const take = async (page, name, address) => {
+    await goTo(page, daemon, address);
+    await page.waitForTimeout(1500); // charts and estimates
+    await settled(page);
+    await page.screenshot({ path: join(folder, `${name}.png`) });
+  };
+  for (const theme of ['light', 'dark']) {
+    const page = await openTab(browser, { theme, width: 1280, height: 860 });
+    for (const [name, address] of Object.entries(pages)) await take(page, `${name}-${theme}`, address);
+  }
+  const phone = await openTab(browser, { width: 360, height: 780 });
+  for (const name of ['memory', 'deploy', 'does-not-fit']) await take(phone, `${name}-phone`, pages[name]);
+} finally {
+  await browser.close();
+  await daemon.close();
+}
