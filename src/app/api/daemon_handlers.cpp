@@ -45,6 +45,7 @@ Handlers::Answer Handlers::metrics(Call) {
   co_return text_response(200, metrics_page(service_, build_.version), "text/plain; version=0.0.4; charset=utf-8");
 }
 
+// Made anew each time: kept, its 57 KiB would stay for a document that is asked for once in a while.
 Handlers::Answer Handlers::openapi(Call) { co_return document(openapi_document()); }
 
 Handlers::Answer Handlers::version(Call) {
