@@ -20,6 +20,7 @@ export type Event = Schemas['Event'];
 export type Failure = Schemas['Failure'];
 export type Fit = Schemas['Fit'];
 export type Health = Schemas['Health'];
+export type History = Schemas['History'];
 export type Limit = Schemas['Limit'];
 export type Measured = Schemas['Measured'];
 export type Memory = Schemas['Memory'];

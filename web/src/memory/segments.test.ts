@@ -26,7 +26,7 @@ function deployment(
 }
 
 /** A budget that adds up by the rules B1 to B5. */
-function budget(deployments: BudgetDeployment[], used = 40 * gib): Budget {
+function budget(deployments: BudgetDeployment[], used = 40 * gib, page_cache_bytes: number | null = null): Budget {
   const mem_total_bytes = 120 * gib;
   const inFull = (one: BudgetDeployment) => ['starting', 'loading', 'ready', 'unknown'].includes(one.state);
   const held = (one: BudgetDeployment) => one.measured?.total_bytes ?? 0;
@@ -54,6 +54,12 @@ function budget(deployments: BudgetDeployment[], used = 40 * gib): Budget {
     ready_gap_bytes,
     external_bytes,
     free_for_new_bytes: usable_bytes - committed_bytes - external_bytes,
+    page_cache_bytes,
+    free_bytes: null,
+    swap_total_bytes: null,
+    swap_used_bytes: null,
+    pressure_some_avg10_permyriad: null,
+    pressure_full_avg10_permyriad: null,
     source: 'daemon',
     host_class: 'integrated',
     host_class_evidence: '',
@@ -126,10 +132,11 @@ test('B7: what is unknown is said to be, and is not 0', () => {
 });
 
 test('the page cache is a part of what is free, and never more', () => {
-  const host = budget([]);
-  expect(segment(budgetBar(host, 10 * gib), 'cache')?.bytes).toBe(10 * gib);
-  expect(segment(budgetBar(host, 500 * gib), 'cache')?.bytes).toBe(host.free_for_new_bytes);
-  expect(sumOf(budgetBar(host, 500 * gib))).toBe(120 * gib);
+  const some = budgetBar(budget([], 40 * gib, 10 * gib));
+  expect(segment(some, 'cache')?.bytes).toBe(10 * gib);
+  const much = budget([], 40 * gib, 500 * gib);
+  expect(segment(budgetBar(much), 'cache')?.bytes).toBe(much.free_for_new_bytes);
+  expect(sumOf(budgetBar(much))).toBe(120 * gib);
 });
 
 test('many deployments are drawn in few pieces, and none is lost', () => {
@@ -142,7 +149,7 @@ test('many deployments are drawn in few pieces, and none is lost', () => {
 });
 
 test('a request takes of what is free', () => {
-  const before = budgetBar(budget([]), 5 * gib);
+  const before = budgetBar(budget([], 40 * gib, 5 * gib));
   const after = changedBar(before, { adds: { label: 'new', bytes: 10 * gib } });
   expect(segment(after, 'request')?.bytes).toBe(10 * gib);
   expect(sumOf(after)).toBe(120 * gib);

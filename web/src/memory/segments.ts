@@ -85,7 +85,7 @@ function together(deployments: BudgetDeployment[]): Segment {
  * The budget as a bar of MemTotal: `MemTotal = margin + reserve + committed + external + free_for_new` (B1, B5), so the
  * pieces always add up to it, and beyond it when free_for_new is negative.
  */
-export function budgetBar(budget: Budget, page_cache_bytes: number | null = null): Bar {
+export function budgetBar(budget: Budget): Bar {
   const counted = budget.deployments.filter((one) => countedBytes(one) > 0);
   const drawn = [...counted].sort((a, b) => countedBytes(b) - countedBytes(a)).slice(0, deployments_drawn);
   const shown = counted.length <= deployments_drawn + 1 ? counted : counted.filter((one) => drawn.includes(one));
@@ -115,7 +115,7 @@ export function budgetBar(budget: Budget, page_cache_bytes: number | null = null
       bytes: budget.external_bytes,
       description: describeExternal(budget.external_bytes),
     },
-    ...freeSegments(Math.max(budget.free_for_new_bytes, 0), page_cache_bytes),
+    ...freeSegments(Math.max(budget.free_for_new_bytes, 0), budget.page_cache_bytes),
   ];
   return finished(segments, budget.mem_total_bytes);
 }

@@ -1,17 +1,20 @@
 import { useMemo } from 'react';
-import type { Memory } from '../../api/types';
+import type { Budget, Memory } from '../../api/types';
 import { ButtonLink } from '../../components/Button';
 import { classes } from '../../components/classes';
+import { Facts } from '../../components/Facts';
 import { MemoryBar } from '../../components/MemoryBar';
 import { ErrorNote, Warnings } from '../../components/Note';
 import { Empty, Skeleton } from '../../components/Placeholder';
 import { Size } from '../../components/Size';
+import { Unknown } from '../../components/Unknown';
 import { href } from '../../app/router';
 import { budgetBar } from '../../memory/segments';
 import { load, useDaemon } from '../../state/daemon';
 import { useResource } from '../../state/resource';
 import { Deployments } from './Deployments';
 import { Holders } from './Holders';
+import { LastHour } from './LastHour';
 import styles from './MemoryPage.module.css';
 
 /** Who holds the memory, and what is left. */
@@ -21,7 +24,7 @@ export default function MemoryPage() {
   return (
     <>
       <h1 className="only-read">Memory</h1>
-      <Host page_cache_bytes={memory.data?.page_cache_bytes ?? null} />
+      <Host />
       <section className={styles.section} aria-labelledby="deployments">
         <div className={styles.sectionHead}>
           <h2 id="deployments">Deployments</h2>
@@ -36,10 +39,10 @@ export default function MemoryPage() {
   );
 }
 
-function Host({ page_cache_bytes }: { page_cache_bytes: number | null }) {
+function Host() {
   const budget = useDaemon((state) => state.budget);
   const error = useDaemon((state) => state.errors.budget);
-  const bar = useMemo(() => budget && budgetBar(budget, page_cache_bytes), [budget, page_cache_bytes]);
+  const bar = useMemo(() => budget && budgetBar(budget), [budget]);
 
   if (!budget || !bar) {
     return error ? (
@@ -62,7 +65,40 @@ function Host({ page_cache_bytes }: { page_cache_bytes: number | null }) {
       </div>
       <MemoryBar bar={bar} label="Memory of this host" />
       <Warnings warnings={budget.warnings} />
+      <h2 className={styles.small}>The last hour</h2>
+      <LastHour />
+      <Strain budget={budget} />
     </section>
+  );
+}
+
+/** Swap and pressure: how hard it is for the host. */
+function Strain({ budget }: { budget: Budget }) {
+  const { swap_total_bytes, swap_used_bytes } = budget;
+  return (
+    <Facts
+      facts={{
+        'swap in use':
+          swap_total_bytes === 0 ? (
+            'this host has none'
+          ) : (
+            <>
+              <Size bytes={swap_used_bytes} /> of <Size bytes={swap_total_bytes} />
+            </>
+          ),
+        'some task waited for memory': <Pressure permyriad={budget.pressure_some_avg10_permyriad} />,
+        'every task waited for memory': <Pressure permyriad={budget.pressure_full_avg10_permyriad} />,
+      }}
+    />
+  );
+}
+
+function Pressure({ permyriad }: { permyriad: number | null }) {
+  if (permyriad === null) return <Unknown reason="The kernel does not tell memory pressure" />;
+  return (
+    <span className="number" title="Pressure stall information, memory, avg10">
+      {(permyriad / 100).toFixed(2)} % of the last 10 s
+    </span>
   );
 }
 
