@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { type Field, fieldOf, fields, requestOf, readLabels, valueInUse, valuesFor, wholeNumber } from './fields';
 
@@ -61,4 +62,13 @@ test('an empty field tells what the engine takes', () => {
 
 test('every field has a name of its own', () => {
   expect(new Set(fields.map((field) => field.name)).size).toBe(fields.length);
+});
+
+test('the form has everything that a deploy request has', () => {
+  const openapi = JSON.parse(readFileSync(new URL('../../../docs/openapi.json', import.meta.url), 'utf8')) as {
+    components: { schemas: { DeployRequest: { properties: Record<string, object> } } };
+  };
+  const names = Object.keys(openapi.components.schemas.DeployRequest.properties);
+  expect(names.filter((name) => fieldOf(name) === null)).toEqual([]);
+  expect(fields.map((field) => field.name).filter((name) => !names.includes(name))).toEqual([]);
 });

@@ -62,7 +62,7 @@ function Shown({ operation }: { operation: Operation }) {
         )}
         <ol className={styles.steps}>
           {operation.steps.map((step, index) => (
-            <Step key={`${index} ${step.what}`} step={step} />
+            <Step key={`${index} ${step.what}`} step={step} ended={!running} />
           ))}
         </ol>
         {failure && (
@@ -86,6 +86,7 @@ function Shown({ operation }: { operation: Operation }) {
             <ButtonLink href={href('plans', [operation.plan_set])}>The plans it was chosen from</ButtonLink>
           )}
           {!running && <ButtonLink href={href('memory')}>To the memory</ButtonLink>}
+          {!running && <ButtonLink href={href('plans')}>All plans</ButtonLink>}
         </div>
       </section>
       {deployment && (
@@ -125,7 +126,7 @@ function Time({ operation }: { operation: Operation }) {
     <p className="row">
       {begun && (
         <span>
-          since <Age since={begun.time} exact />
+          running for <Age since={begun.time} exact />
         </span>
       )}
       {plan && <span className="quiet">takes {takesText(plan, formatDuration)}</span>}
@@ -133,10 +134,10 @@ function Time({ operation }: { operation: Operation }) {
   );
 }
 
-function Step({ step }: { step: OperationStep }) {
+function Step({ step, ended }: { step: OperationStep; ended: boolean }) {
   return (
     <li className={classes(styles.step, step.state === 'running' && styles.current)}>
-      <StateBadge state={step.state} />
+      <StateBadge state={ended && step.state === 'waiting' ? 'not begun' : step.state} />
       <span className="foreign">{step.what}</span>
       {step.message !== '' && <span className="foreign quiet">{step.message}</span>}
     </li>
