@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/report.h"
+#include "cli/table.h"
 #include "cli/waiting.h"
 
 #include <fmt/format.h>

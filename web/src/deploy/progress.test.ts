@@ -3,6 +3,7 @@ import type { Budget, Duration } from '../api/types';
 import { lastLoad_s, loadedBytes } from './progress';
 
 const duration = (model: string, action: Duration['action'], took_s: number, recorded_at: string): Duration => ({
+  id: '',
   model,
   fingerprint: '',
   action,
