@@ -592,32 +592,33 @@ TEST_F(Commands, PsShowsHowDeepOneSleeps) {
   EXPECT_THAT(run_with_daemon({"ps"}).out, HasSubstr("sleeping (1)"));
 }
 
-TEST_F(Commands, PsShowsWhatWakingUpNeedsAndWhetherThatIsFree) {
+/// A sleeper of which a wake would need 3 GiB; whether that is free may be unknown.
+dto::Deployment asleep_and_can_wake(std::optional<bool> can_wake_now) {
   auto asleep = deployment(1, "chat", "sleeping");
-  const auto shown = [&] {
-    daemon_.on("GET /deployments", std::vector{asleep});
-    return run_with_daemon({"ps"}).out;
-  };
-  EXPECT_THAT(shown(), Not(HasSubstr("wake up")));
   asleep.wake_needs_bytes = gib(3);
+  asleep.can_wake_now = can_wake_now;
+  return asleep;
+}
+
+TEST_F(Commands, PsShowsWhatWakingUpNeedsAndWhetherThatIsFree) {
+  daemon_.on("GET /deployments", std::vector{deployment(1, "chat", "sleeping")});
+  for (const auto can_wake : {std::optional<bool>{}, std::optional{true}, std::optional{false}}) {
+    daemon_.on("GET /deployments", std::vector{asleep_and_can_wake(can_wake)});
+  }
+  const auto shown = [&] { return run_with_daemon({"ps"}).out; };
+  EXPECT_THAT(shown(), Not(HasSubstr("wake up")));
   EXPECT_THAT(shown(), HasSubstr("to wake up it needs 3.0 GiB\n")) << "whether that is free is not known";
-  asleep.can_wake_now = true;
   EXPECT_THAT(shown(), HasSubstr("to wake up it needs 3.0 GiB, which is free\n"));
-  asleep.can_wake_now = false;
   EXPECT_THAT(shown(), HasSubstr("to wake up it needs 3.0 GiB, which is not free now\n"));
 }
 
 TEST_F(Commands, SleepWarnsWhenItCouldNotBeWokenAgain) {
-  auto asleep = deployment(1, "chat", "sleeping");
-  asleep.wake_needs_bytes = gib(3);
-  const auto shown = [&] {
-    daemon_.on("POST /deployments/chat/sleep", asleep);
-    return run_with_daemon({"sleep", "chat"}).out;
-  };
+  for (const auto can_wake : {std::optional<bool>{}, std::optional{true}, std::optional{false}}) {
+    daemon_.on("POST /deployments/chat/sleep", asleep_and_can_wake(can_wake));
+  }
+  const auto shown = [&] { return run_with_daemon({"sleep", "chat"}).out; };
   EXPECT_THAT(shown(), Not(HasSubstr("warning")));
-  asleep.can_wake_now = true;
   EXPECT_THAT(shown(), Not(HasSubstr("warning")));
-  asleep.can_wake_now = false;
   EXPECT_THAT(shown(), HasSubstr("warning: to wake up it needs 3.0 GiB, which is not free now\n"));
 }
 
