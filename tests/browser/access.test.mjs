@@ -25,10 +25,17 @@ async function faults(page) {
   const { violations } = await page.evaluate(() => globalThis.axe.run());
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => `${id}: ${target.join(' ')}: ${failureSummary}`));
+    .flatMap(({ id, nodes }) =>
+      nodes.map(({ target, failureSummary }) => `${id}: ${target.join(' ')}: ${failureSummary}`),
+    );
 }
 
-for (const [theme, width] of [['light', 1440], ['dark', 1440], ['light', 360], ['dark', 360]]) {
+for (const [theme, width] of [
+  ['light', 1440],
+  ['dark', 1440],
+  ['light', 360],
+  ['dark', 360],
+]) {
   test(`no serious fault, ${theme}, ${width} pixels wide`, async () => {
     const page = await openTab(browser, { theme, width });
     for (const name of pages) {

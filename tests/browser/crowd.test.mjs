@@ -49,7 +49,9 @@ for (const [name, table, text] of [
     const times = await frames(page, 5000);
     const median = times[Math.floor(times.length / 2)];
     const worst = times.at(-1);
-    console.log(`${name}: median frame ${median.toFixed(1)} ms, worst ${worst.toFixed(1)} ms, ${times.length} frames in 5 s`);
+    console.log(
+      `${name}: median frame ${median.toFixed(1)} ms, worst ${worst.toFixed(1)} ms, ${times.length} frames in 5 s`,
+    );
     // So slow that it cannot be the machine: a page that draws every row anew five times a second.
     assert.ok(worst < 1000, `a frame took ${worst} ms`);
     assertNoComplaints(page);

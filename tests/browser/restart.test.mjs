@@ -19,7 +19,8 @@ test('two tabs show the same, and a lost daemon is shown and comes back without 
   await one.getByText('Nothing is deployed').waitFor();
 
   await daemon.deploy({ name: 'shared' });
-  for (const tab of [one, other]) await row(tab, 'Deployments', 'shared').getByText('ready').waitFor({ timeout: 60_000 });
+  for (const tab of [one, other])
+    await row(tab, 'Deployments', 'shared').getByText('ready').waitFor({ timeout: 60_000 });
 
   // What one tab changes, the other one shows.
   await row(one, 'Deployments', 'shared').getByRole('button', { name: 'More for shared' }).click();
@@ -27,7 +28,11 @@ test('two tabs show the same, and a lost daemon is shown and comes back without 
   await row(other, 'Deployments', 'shared').getByText('pinned').waitFor();
 
   await daemon.kill();
-  for (const tab of [one, other]) await tab.getByRole('banner').getByText(/connection lost/).waitFor();
+  for (const tab of [one, other])
+    await tab
+      .getByRole('banner')
+      .getByText(/connection lost/)
+      .waitFor();
   await one.evaluate(() => (globalThis.notReloaded = true));
   await daemon.restart();
   for (const tab of [one, other]) await live(tab);
@@ -35,7 +40,7 @@ test('two tabs show the same, and a lost daemon is shown and comes back without 
   const { id } = await daemon.becomes('shared', 'ready');
   await daemon.send('PATCH', `/deployments/${id}`, { priority: 7 });
   for (const tab of [one, other]) {
-    await row(tab, 'Deployments', 'shared').getByRole('cell').getByText('7', { exact: true }).waitFor();
+    await row(tab, 'Deployments', 'shared').getByRole('cell', { name: /^7\s*pinned$/ }).waitFor();
   }
   assert.equal(await one.evaluate(() => globalThis.notReloaded), true);
   for (const tab of [one, other]) assertNoComplaints(tab, [/ERR_(CONNECTION|EMPTY|INCOMPLETE)/]);

@@ -2,14 +2,14 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { goTo, openBrowser, openTab, settled } from './support/browser.mjs';
-import { model, roomForOne } from './support/daemon.mjs';
+import { model, roomFor } from './support/daemon.mjs';
 
 const folder = process.argv[2] ?? 'docs/screenshots';
 mkdirSync(folder, { recursive: true });
 
 const browser = await openBrowser();
 const asked = { ctx_size: 8192, parallel: 2 };
-const { daemon } = await roomForOne(asked);
+const daemon = await roomFor(asked, 3);
 try {
   const first = await daemon.send('POST', '/deployments', { model: model(), name: 'assistant', ...asked });
   if (first.status !== 201) throw new Error(JSON.stringify(first.document));

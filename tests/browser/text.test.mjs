@@ -16,7 +16,12 @@ let browser, daemon, stranger;
 before(async () => {
   copyFileSync(model(), file);
   // Large enough to be among the processes that are shown.
-  stranger = spawn(process.execPath, ['-e', 'const b = Buffer.alloc(3e8, 1); setInterval(() => b, 1e6)', hostile, 'x'.repeat(10_000)]);
+  stranger = spawn(process.execPath, [
+    '-e',
+    'const b = Buffer.alloc(3e8, 1); setInterval(() => b, 1e6)',
+    hostile,
+    'x'.repeat(10_000),
+  ]);
   [browser, daemon] = await Promise.all([openBrowser(), Daemon.start({ flags: ['--model-folders', folder] })]);
 });
 after(async () => {

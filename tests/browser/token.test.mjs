@@ -19,7 +19,10 @@ test('the page asks for the token, says that one is wrong, and is live with the 
   const field = dialog.getByLabel('Token', { exact: true });
   await field.fill('a wrong one');
   await dialog.getByRole('button', { name: 'Connect' }).click();
-  await dialog.getByRole('alert').getByText(/not the right one/).waitFor();
+  await dialog
+    .getByRole('alert')
+    .getByText(/not the right one/)
+    .waitFor();
   await field.fill('the right one');
   await field.press('Enter');
   await live(page);

@@ -1,5 +1,6 @@
 // A real Chromium, and what every test wants to know of a page: that it complained of nothing.
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { eventually } from './daemon.mjs';
 
@@ -19,7 +20,12 @@ export async function openBrowser() {
 export async function openTab(browser, { context, width = 1440, height = 900, theme = 'light' } = {}) {
   const own =
     context ??
-    (await browser.newContext({ viewport: { width, height }, colorScheme: theme, reducedMotion: 'reduce', locale: 'en-GB' }));
+    (await browser.newContext({
+      viewport: { width, height },
+      colorScheme: theme,
+      reducedMotion: 'reduce',
+      locale: 'en-GB',
+    }));
   const page = await own.newPage();
   page.complaints = [];
   page.on('pageerror', (error) => page.complaints.push(`exception: ${error.message}`));
@@ -31,6 +37,21 @@ export async function openTab(browser, { context, width = 1440, height = 900, th
     await dialog.dismiss();
   });
   return page;
+}
+
+/** Runs `body` with a new tab; of a failure there is a picture in build/test-results, and what the page complained of. */
+export async function inTab(browser, options, body) {
+  const page = await openTab(browser, options);
+  try {
+    await body(page);
+  } catch (error) {
+    const picture = join('build', 'test-results', `browser-${Date.now()}.png`);
+    await page.screenshot({ path: picture, fullPage: true }).catch(() => undefined);
+    error.message += `\n${picture} shows the page; it complained of: ${JSON.stringify(page.complaints)}`;
+    throw error;
+  } finally {
+    await page.context().close();
+  }
 }
 
 export function assertNoComplaints(page, allow = []) {

@@ -49,7 +49,11 @@ export class Crowd {
       deployments: times(this.deployments, (index) => ({ ...share, id: index + 1, name: `model-${index + 1}` })),
     };
     this.documents = {
-      '/api/v1/deployments': times(this.deployments, (index) => ({ ...deployment, id: index + 1, name: `model-${index + 1}` })),
+      '/api/v1/deployments': times(this.deployments, (index) => ({
+        ...deployment,
+        id: index + 1,
+        name: `model-${index + 1}`,
+      })),
       '/api/v1/processes': {
         ...processes,
         processes: times(this.processes, (index) => ({ ...processes.processes[0], pid: 100_000 + index })),
@@ -64,7 +68,10 @@ export class Crowd {
       revision: this.budget.revision + 1,
       deployments: this.budget.deployments.map((one, index) =>
         index % 10 === step % 10
-          ? { ...one, measured: one.measured && { ...one.measured, total_bytes: one.measured.total_bytes + step * 4096 } }
+          ? {
+              ...one,
+              measured: one.measured && { ...one.measured, total_bytes: one.measured.total_bytes + step * 4096 },
+            }
           : one,
       ),
     };

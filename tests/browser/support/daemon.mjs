@@ -31,8 +31,8 @@ export async function eventually(condition, what, limit_ms = 20_000) {
   }
 }
 
-/** A daemon with room for one deployment of `request` and half of another one, and how much one takes. */
-export async function roomForOne(request = {}) {
+/** A daemon with room for `times` what a deployment of `request` takes. */
+export async function roomFor(request = {}, times = 1.5) {
   const asking = await Daemon.start();
   let needed_bytes;
   try {
@@ -41,8 +41,8 @@ export async function roomForOne(request = {}) {
   } finally {
     await asking.close();
   }
-  const daemon = await Daemon.start({ room_bytes: needed_bytes * 1.5, flags: ['--min-headroom-gib', '0'] });
-  return { daemon, needed_bytes };
+  const daemon = await Daemon.start({ room_bytes: needed_bytes * times, flags: ['--min-headroom-gib', '0'] });
+  return daemon;
 }
 
 export class Daemon {

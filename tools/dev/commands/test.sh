@@ -33,6 +33,7 @@ cmd_test() {
   provide_registry
   provide_engine
   provide_models
+  [ $sanitize = yes ] || provide_browser # the page is not in the instrumented builds
   [ $vllm = no ] || provide_vllm
   rm -rf build/test-results
   for preset in "${presets[@]}"; do

@@ -33,6 +33,23 @@ provide_registry() {
   export DGXMM_TEST_REGISTRY=$folder/usr/bin/docker-registry
 }
 
+install_browser_packages() (cd tests/browser && npm ci --no-audit --no-fund)
+
+# A browser, and what drives it, for the tests of the page. One that is installed is good enough. On Ubuntu the package
+# is a snap, which does not run in every container: there DGXMM_TEST_CHROMIUM may name another Chromium or Chrome.
+provide_browser() {
+  local lock=tests/browser/node_modules/.package-lock.json
+  if [ -z "${DGXMM_TEST_CHROMIUM:-}" ]; then
+    command -v chromium >/dev/null || ensure_packages chromium
+    DGXMM_TEST_CHROMIUM=$(command -v chromium)
+    export DGXMM_TEST_CHROMIUM
+  fi
+  if [ ! -f $lock ] || [ tests/browser/package-lock.json -nt $lock ]; then
+    step browser-tests "Installing what drives the browser" install_browser_packages
+    touch $lock
+  fi
+}
+
 # run_ctest PRESET NAME JOBS ARGUMENT...: one run of ctest; its results go to build/test-results/PRESET-NAME.xml.
 run_ctest() {
   local preset=$1 name=$2 jobs=$3 results=build/test-results/$1-$2.xml
