@@ -11,7 +11,7 @@ import styles from './HistoryChart.module.css';
 
 /** Of each stacked column: its name and colour. */
 const looks: Record<(typeof stacked_columns)[number], { label: string; token: string }> = {
-  deployments_bytes: { label: 'deployments', token: '--memory-many' },
+  deployments_bytes: { label: 'deployments', token: '--memory-0' },
   ready_gap_bytes: { label: 'reserved, not used', token: '--memory-gap' },
   external_bytes: { label: 'external', token: '--memory-external' },
   page_cache_bytes: { label: 'page cache', token: '--memory-cache' },

@@ -66,7 +66,9 @@ function Host() {
       <MemoryBar bar={bar} label="Memory of this host" />
       <Warnings warnings={budget.warnings} />
       <h2 className={styles.small}>The last hour</h2>
-      <LastHour />
+      <div className={styles.hour}>
+        <LastHour />
+      </div>
       <Strain budget={budget} />
     </section>
   );
