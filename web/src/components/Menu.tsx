@@ -47,7 +47,14 @@ export function ActionMenu({ label, anchor, actions, onClose }: ActionMenuProps)
       className={styles.menu}
     >
       {actions.map((action) => (
-        <Ariakit.MenuItem key={action.label} className={styles.item} onClick={action.onSelect}>
+        <Ariakit.MenuItem
+          key={action.label}
+          className={styles.item}
+          onClick={() => {
+            anchor?.focus(); // so that a dialog that this opens gives the focus back to the button
+            action.onSelect();
+          }}
+        >
           {action.label}
         </Ariakit.MenuItem>
       ))}
