@@ -11,19 +11,21 @@ import { TokenDialog } from './TokenDialog';
 
 /** The frame of every page. */
 export function App() {
-  const { page } = usePlace();
+  const { page, rest, query } = usePlace();
   const route = routeOf(page);
   const main = useRef<HTMLElement>(null);
 
-  const shown = useRef(page);
+  // What else the address has belongs to what is shown already, such as what is typed into a form.
+  const place = [page, ...rest, query.get('operation') ?? ''].join('/');
+  const shown = useRef(place);
   useEffect(() => {
     document.title = `${route?.title ?? 'Not found'} – dgxmm`;
-    if (shown.current === page) return;
-    shown.current = page;
+    if (shown.current === place) return;
+    shown.current = place;
     // As after loading a page: at its top, with the keyboard inside it.
     window.scrollTo(0, 0);
     main.current?.focus({ preventScroll: true });
-  }, [page, route]);
+  }, [place, route]);
 
   return (
     <>

@@ -1,3 +1,4 @@
+import type { Plans } from '../api/types';
 import type { DeployRequest, FormValues } from '../deploy/fields';
 
 /** What a set of plans is for: the daemon's document has the figures only. */
@@ -17,7 +18,8 @@ export interface Asked {
 const key = 'dgxmm.asked';
 const kept = 32;
 
-type Entry = [set: string, asked: Asked];
+type Entry = [set: string, asked: Asked, needed_bytes: number];
+type Set = Pick<Plans, 'plan_set' | 'needed_bytes'>;
 let entries: Entry[] | null = null;
 
 function read(): Entry[] {
@@ -32,8 +34,9 @@ function read(): Entry[] {
 }
 
 /** Keeps it in this tab, also over a reload. */
-export function rememberAsked(set: string, asked: Asked): void {
-  entries = [...read().filter(([other]) => other !== set), [set, asked] satisfies Entry].slice(-kept);
+export function rememberAsked({ plan_set, needed_bytes }: Set, asked: Asked): void {
+  const entry: Entry = [plan_set, asked, needed_bytes];
+  entries = [...read().filter(([other]) => other !== plan_set), entry].slice(-kept);
   try {
     sessionStorage.setItem(key, JSON.stringify(entries));
   } catch {
@@ -41,7 +44,11 @@ export function rememberAsked(set: string, asked: Asked): void {
   }
 }
 
-/** null: asked elsewhere, such as in another tab. */
-export function askedOf(set: string): Asked | null {
-  return read().find(([other]) => other === set)?.[1] ?? null;
+/**
+ * null: asked elsewhere, such as in another tab. A daemon that was restarted counts its sets from 1 again, so `plans`, where
+ * they are known, must be for the same size.
+ */
+export function askedOf(set: string, plans: Set | null = null): Asked | null {
+  const found = read().find(([other]) => other === set);
+  return found && (plans === null || plans.needed_bytes === found[2]) ? found[1] : null;
 }

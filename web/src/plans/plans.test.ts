@@ -108,11 +108,11 @@ test('P13 what has changed since the plans were shown is said', () => {
   });
   expect(differences(shown, now)).toEqual([
     'Free memory: 8.0 GiB instead of 10.0 GiB, less than before',
-    'a: m is busy',
-    'a is not recommended any more',
-    'b does not fit any more',
-    'c is not offered any more',
-    'd is new: Plan d',
+    'Unsafe by now: Plan a (m is busy)',
+    'Not recommended any more: Plan a',
+    'Not enough any more: Plan b',
+    'Not offered any more: Plan c',
+    'New: Plan d',
   ]);
 });
 

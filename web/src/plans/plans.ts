@@ -65,14 +65,14 @@ export function differences(shown: Plans, now: Plans): string[] {
     ...moved('Needed', shown.needed_bytes, now.needed_bytes, ['more than before', 'less than before']),
     ...shown.plans.flatMap((plan) => {
       const other = after.get(plan.id);
-      if (!other) return [`${plan.id} is not offered any more`];
+      if (!other) return [`Not offered any more: ${plan.title}`];
       const said = [];
-      if (plan.fits !== other.fits) said.push(`${plan.id} ${other.fits ? 'fits now' : 'does not fit any more'}`);
+      if (plan.fits !== other.fits) said.push(`${other.fits ? 'Fits now' : 'Not enough any more'}: ${plan.title}`);
       const reasons = other.unsafe.filter((reason) => !plan.unsafe.includes(reason));
-      if (reasons.length > 0) said.push(`${plan.id}: ${reasons.join('; ')}`);
-      if (plan.recommended && !other.recommended) said.push(`${plan.id} is not recommended any more`);
+      if (reasons.length > 0) said.push(`Unsafe by now: ${plan.title} (${reasons.join('; ')})`);
+      if (plan.recommended && !other.recommended) said.push(`Not recommended any more: ${plan.title}`);
       return said;
     }),
-    ...now.plans.filter((plan) => !before.has(plan.id)).map((plan) => `${plan.id} is new: ${plan.title}`),
+    ...now.plans.filter((plan) => !before.has(plan.id)).map((plan) => `New: ${plan.title}`),
   ];
 }

@@ -18,7 +18,7 @@ export const refusal = createStore<Refusal | null>(null);
 export function showRefusal(error: ApiError, asked: string, more: Omit<Asked, 'what'> = {}): boolean {
   const { problem } = error;
   if (!problem?.plans || (error.code !== 'does_not_fit' && error.code !== 'plan_changed')) return false;
-  rememberAsked(problem.plans.plan_set, { ...more, what: asked });
+  rememberAsked(problem.plans, { ...more, what: asked });
   refusal.set(() => ({ asked, problem }));
   navigate(href('plans', problem.plans.plan_set === '' ? [] : [problem.plans.plan_set]));
   return true;

@@ -83,7 +83,7 @@ export function DeployForm() {
       if (fit && fit.verdict !== 'fits') {
         const plans = await request<Plans>('POST', '/api/v1/plans', { body: asked.request });
         if (!plans.fits_now) {
-          rememberAsked(plans.plan_set, { what, ...rest });
+          rememberAsked(plans, { what, ...rest });
           navigate(href('plans', [plans.plan_set]));
           return;
         }

@@ -13,8 +13,8 @@ import { useDaemon } from '../../state/daemon';
 import { useResource } from '../../state/resource';
 import styles from './DeployPage.module.css';
 
-/** A deployment that starts: how far it is, its log, and what came of it. */
-export function DeploymentWatch({ deployment }: { deployment: Deployment }) {
+/** A deployment that starts: how far it is, its log, and what came of it; not the failure that is `told` already. */
+export function DeploymentWatch({ deployment, told }: { deployment: Deployment; told?: string | undefined }) {
   const { id, name, state, phase } = deployment;
   const coming = state === 'starting' || state === 'loading';
   return (
@@ -32,7 +32,7 @@ export function DeploymentWatch({ deployment }: { deployment: Deployment }) {
       {state === 'ready' && <Ready deployment={deployment} />}
       {state === 'sleeping' && <p>It sleeps.</p>}
       {state === 'stopped' && <p>It was stopped.</p>}
-      {deployment.failure && (
+      {deployment.failure && deployment.failure.message !== told && (
         <Note kind={state === 'failed' ? 'error' : 'warning'} role="alert">
           <p className="foreign">{deployment.failure.message}</p>
           {deployment.failure.hint !== '' && <p className="foreign quiet">{deployment.failure.hint}</p>}

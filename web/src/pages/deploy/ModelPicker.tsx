@@ -1,4 +1,4 @@
-import { useId, useMemo, useState, type FormEvent } from 'react';
+import { useEffect, useId, useMemo, useRef, useState, type FormEvent } from 'react';
 import type { CatalogModel, Models } from '../../api/types';
 import { Button } from '../../components/Button';
 import { classes } from '../../components/classes';
@@ -22,17 +22,25 @@ interface Props {
 /** The model: chosen from the catalog, or typed. */
 export function ModelPicker({ catalog, model, error, onChoose }: Props) {
   const [choosing, setChoosing] = useState(false);
+  const another = useRef<HTMLButtonElement>(null);
+  const chosen = useRef(false);
   const choose = (path: string) => {
+    chosen.current = true;
     setChoosing(false);
     onChoose(path);
   };
+  // What had the focus is gone with the catalog.
+  useEffect(() => {
+    if (chosen.current) another.current?.focus();
+    chosen.current = false;
+  });
   const known = catalog.data ? findModel(catalog.data.models, model) : null;
   return (
     <section className="card stack" aria-labelledby="deploy-model">
       <div className={styles.head}>
         <h2 id="deploy-model">Model</h2>
         {model !== '' && (
-          <Button small aria-expanded={choosing} onClick={() => setChoosing(!choosing)}>
+          <Button ref={another} small aria-expanded={choosing} onClick={() => setChoosing(!choosing)}>
             {choosing ? 'Keep it' : 'Choose another'}
           </Button>
         )}

@@ -10,6 +10,7 @@ import { ErrorNote, Note } from '../../components/Note';
 import { Empty, Skeleton } from '../../components/Placeholder';
 import { StateBadge } from '../../components/StateBadge';
 import { formatDuration } from '../../format/time';
+import { askedOf } from '../../plans/asked';
 import { takesText } from '../../plans/plans';
 import { keepOperation, useDaemon } from '../../state/daemon';
 import { useResource } from '../../state/resource';
@@ -83,7 +84,7 @@ function Shown({ operation }: { operation: Operation }) {
             </ButtonLink>
           )}
           {!running && state !== 'succeeded' && operation.new_plan_set === null && (
-            <ButtonLink href={href('plans', [operation.plan_set])}>The plans it was chosen from</ButtonLink>
+            <AskAgain set={operation.plan_set} />
           )}
           {!running && <ButtonLink href={href('memory')}>To the memory</ButtonLink>}
           {!running && <ButtonLink href={href('plans')}>All plans</ButtonLink>}
@@ -94,7 +95,7 @@ function Shown({ operation }: { operation: Operation }) {
           <h2 id="operation-deployment" className="foreign">
             {deployment.name}
           </h2>
-          <DeploymentWatch key={deployment.id} deployment={deployment} />
+          <DeploymentWatch key={deployment.id} deployment={deployment} told={failure?.message} />
         </section>
       )}
       <ConfirmDialog
@@ -112,6 +113,12 @@ function Shown({ operation }: { operation: Operation }) {
       </ConfirmDialog>
     </>
   );
+}
+
+/** To the form of what the plan was for, where this tab knows it. */
+function AskAgain({ set }: { set: string }) {
+  const form = askedOf(set)?.form;
+  return form ? <ButtonLink href={href('deploy', [], { ...form })}>Ask again</ButtonLink> : null;
 }
 
 /** How long it has run, and how long it should take. */

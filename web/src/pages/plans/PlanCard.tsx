@@ -8,7 +8,7 @@ import { Note } from '../../components/Note';
 import { Size } from '../../components/Size';
 import { formatDuration } from '../../format/time';
 import { changedBar, type Bar } from '../../memory/segments';
-import { changeOf, takesText } from '../../plans/plans';
+import { changeOf, takesText, victimsOf } from '../../plans/plans';
 import styles from './PlansPage.module.css';
 
 interface Props {
@@ -28,6 +28,7 @@ export function PlanCard({ plan, now, deployments, label, onApply }: Props) {
     () => now && changedBar(now, changeOf(plan, now, deployments, label)),
     [now, plan, deployments, label],
   );
+  const interrupts = victimsOf(plan).length > 0;
   const unsafe = plan.unsafe.length > 0;
   return (
     <article className={classes('card', styles.card, plan.recommended && styles.recommended)} aria-label={plan.title}>
@@ -65,7 +66,7 @@ export function PlanCard({ plan, now, deployments, label, onApply }: Props) {
           ...(plan.fits
             ? { leaves: <Size bytes={plan.left_bytes} /> }
             : { 'still missing': <Size bytes={plan.shortfall_bytes} /> }),
-          frees: plan.frees_bytes !== null && <Size bytes={plan.frees_bytes} />,
+          [interrupts ? 'frees' : 'saves']: plan.frees_bytes !== null && <Size bytes={plan.frees_bytes} />,
           takes: takesText(plan, formatDuration),
           estimate: plan.confidence,
           model: plan.model,

@@ -23,7 +23,7 @@ const none: Deployment[] = [];
 /** The plans for a request that does not fit, to choose one of. */
 export function PlanSetPage({ set }: { set: string }) {
   const plans = useResource<Plans>(path`/api/v1/plans/${set}`);
-  const asked = askedOf(set);
+  const asked = askedOf(set, plans.data);
   return (
     <>
       <h1>{plans.data?.fits_now ? 'It fits by now' : 'Does not fit'}</h1>
@@ -51,7 +51,7 @@ function AskAgain({ asked }: { asked: Asked | null }) {
       const plans = await request<Plans>('POST', '/api/v1/plans', { body: wanted });
       const again = { ...asked };
       delete again.changed; // told once
-      rememberAsked(plans.plan_set, again);
+      rememberAsked(plans, again);
       navigate(href('plans', [plans.plan_set]), { replace: true });
     } catch (thrown) {
       setError(asApiError(thrown));
@@ -100,7 +100,7 @@ function Shown({ plans, asked, forgotten }: { plans: Plans; asked: Asked | null;
       const others = error?.problem?.plans;
       if (!error || error.code !== 'plan_changed' || !others) throw thrown;
       const changed = { detail: error.message, differences: differences(plans, others) };
-      rememberAsked(others.plan_set, { what: 'This request', ...asked, changed });
+      rememberAsked(others, { what: 'This request', ...asked, changed });
       navigate(href('plans', [others.plan_set]), { replace: true });
     }
   };
