@@ -199,7 +199,7 @@ function forgetButton<T extends Named>(ask: Ask, wishOf: (row: T) => Omit<Wish, 
     title: 'Action',
     align: 'end',
     render: (row) => (
-      <Button small onClick={() => ask({ id: row.id, ...wishOf(row) })} aria-label={`Forget: ${wishOf(row).what} …`}>
+      <Button small onClick={() => ask({ id: row.id, ...wishOf(row) })} aria-label={`Forget … ${wishOf(row).what}`}>
         Forget …
       </Button>
     ),

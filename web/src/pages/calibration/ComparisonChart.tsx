@@ -48,10 +48,10 @@ export function ComparisonChart({
             <Button
               small
               kind="quiet"
-              aria-label={`Forget all of ${model.name} …`}
+              aria-label={`Forget all … of ${model.name}`}
               onClick={() => forget(model.fingerprint)}
             >
-              Forget all of it …
+              Forget all …
             </Button>
           </div>
           <ul className={styles.rows}>

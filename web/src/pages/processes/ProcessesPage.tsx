@@ -91,7 +91,8 @@ function Orphans({ orphans, ask }: { orphans: Orphan[]; ask: Ask }) {
 
 function All({ data, ask }: { data: Processes; ask: Ask }) {
   const [query, setQuery] = useState('');
-  const columns = useMemo(() => processColumns(ask), [ask]);
+  const hasOrphans = data.processes.some((one) => one.orphan_id !== '');
+  const columns = useMemo(() => processColumns(ask, hasOrphans), [ask, hasOrphans]);
   const shown = useMemo(() => searchProcesses(data.processes, query), [data.processes, query]);
   const all = data.processes.length;
   return (
@@ -104,7 +105,9 @@ function All({ data, ask }: { data: Processes; ask: Ask }) {
           onChange={setQuery}
         />
         <span className={`${styles.found} quiet`} role="status">
-          {query.trim() === '' ? `${all >= limit ? 'the largest ' : ''}${all}` : `${shown.length} of ${all}`}
+          {query.trim() === ''
+            ? `${all >= limit ? 'the largest ' : ''}${all} processes`
+            : `${shown.length} of ${all} processes`}
         </span>
       </div>
       {all === 0 && <Empty title="There is none that could be read" />}
@@ -126,23 +129,18 @@ function All({ data, ask }: { data: Processes; ask: Ask }) {
           limit={50}
         />
       )}
-      <Facts
-        facts={{
-          Unattributed: (
-            <>
-              <Size
-                bytes={data.unattributed_bytes}
-                reason="Something that holds memory could not be measured, so what nobody holds cannot be told"
-              />{' '}
-              <span className="quiet">
-                {data.unattributed_bytes !== null && data.unattributed_bytes < 0
-                  ? 'something was counted twice'
-                  : 'used, and held by nobody who can be seen: the kernel, drivers, what ended programs left'}
-              </span>
-            </>
-          ),
-        }}
-      />
+      <p>
+        Unattributed:{' '}
+        <Size
+          bytes={data.unattributed_bytes}
+          reason="Something that holds memory could not be measured, so what nobody holds cannot be told"
+        />{' '}
+        <span className="quiet">
+          {data.unattributed_bytes !== null && data.unattributed_bytes < 0
+            ? '– something was counted twice'
+            : '– used, and held by nobody who can be seen: the kernel, drivers, what ended programs left'}
+        </span>
+      </p>
     </Section>
   );
 }
@@ -169,7 +167,7 @@ const processDetails = (row: Process) => (
 
 function stopButton(ask: Ask, id: string, command: string) {
   return (
-    <Button small kind="danger" onClick={() => ask({ id, command })} aria-label={`Stop the orphan ${id} …`}>
+    <Button small kind="danger" onClick={() => ask({ id, command })} aria-label={`Stop … the orphan ${id}`}>
       Stop …
     </Button>
   );
@@ -205,8 +203,8 @@ function orphanColumns(ask: Ask): Column<Orphan>[] {
   ];
 }
 
-function processColumns(ask: Ask): Column<Process>[] {
-  return [
+function processColumns(ask: Ask, hasOrphans: boolean): Column<Process>[] {
+  const columns: Column<Process>[] = [
     {
       key: 'program',
       title: 'Program',
@@ -258,6 +256,10 @@ function processColumns(ask: Ask): Column<Process>[] {
       sortBy: (row) => row.gpu_bytes,
       render: (row) => <Size bytes={row.gpu_bytes} reason="The GPU's driver does not say" />,
     },
+  ];
+  if (!hasOrphans) return columns;
+  return [
+    ...columns,
     {
       key: 'stop',
       title: 'Action',

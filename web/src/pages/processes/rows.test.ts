@@ -29,6 +29,8 @@ describe('a process in words', () => {
   it('is called as its program', () => {
     expect(programOf('/usr/bin/python3 -m vllm')).toBe('python3');
     expect(programOf('[kworker/0:1]')).toBe('[kworker/0:1]');
+    expect(programOf("'npm run dev'")).toBe('npm');
+    expect(programOf("'/opt/chromium --type=renderer' x")).toBe('chromium');
     expect(programOf('')).toBe('(no name)');
     expect(programOf('/')).toBe('/');
   });

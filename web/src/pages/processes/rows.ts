@@ -11,7 +11,8 @@ export function placeOf(process: Pick<Process, 'container' | 'container_name'>):
 
 /** The program of a command line, without its folder and its arguments; never empty. */
 export function programOf(command: string): string {
-  const [program = ''] = command.split(' ', 1);
+  // A program that has given itself a title has it in quotes.
+  const [program = ''] = command.replace(/^'([^']*)'/, '$1').split(' ', 1);
   if (program.startsWith('[')) return program; // a thread of the kernel
   const name = program.slice(program.lastIndexOf('/') + 1);
   return name === '' ? command || '(no name)' : name;
