@@ -29,6 +29,7 @@
 #include "base/masking.h"
 #include "cli/cli.h"
 #include "page/embedded_page.h"
+#include "relay/relay_engine.h"
 
 #include <fmt/format.h>
 
@@ -288,6 +289,7 @@ std::vector<host::Fact> examine(const settings::Settings& settings) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1] == process::kLaunchCommand) return process::launch_engine(argc, argv);
+  if (argc > 1 && argv[1] == relay::kRelayCommand) return relay::relay_engine(argc, argv);
   const api::BuildInfo build{DGXMM_VERSION, DGXMM_COMMIT, system::host_name()};
   cli::Composition composition;
   composition.serve = [&](const settings::Settings& settings) { return serve(settings, build); };

@@ -2,65 +2,27 @@
 
 #include "adapters/net/http_message.h"
 #include "adapters/net/http_text.h"
+#include "adapters/net/listener.h"
 #include "adapters/net/stream.h"
 #include "base/log.h"
 
-#include <boost/asio/basic_socket_acceptor.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/buffer.hpp>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <exception>
-#include <filesystem>
 #include <optional>
 #include <string_view>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <system_error>
-#include <unistd.h>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 namespace dgxmm::net {
 
-namespace asio = boost::asio;
-using boost::system::error_code;
 using ports::Task;
 using std::chrono::steady_clock;
 
 namespace {
 
-using Acceptor = asio::basic_socket_acceptor<asio::generic::stream_protocol>;
 using Step = MessageReader::Step;
-
-struct ErrorStatus {
-  std::string_view code;
-  int status;
-};
-
-// Every error that the server answers by itself, before the handler has seen the request.
-constexpr auto kErrorStatuses = std::to_array<ErrorStatus>({{"bad_request", 400},
-                                                            {"request_timeout", 408},
-                                                            {"body_too_large", 413},
-                                                            {"expectation_failed", 417},
-                                                            {"head_too_large", 431},
-                                                            {"internal_error", 500},
-                                                            {"unsupported_encoding", 501},
-                                                            {"too_many_connections", 503}});
-
-int status_of(std::string_view code) {
-  const auto* found = std::ranges::find(kErrorStatuses, code, &ErrorStatus::code);
-  return found == kErrorStatuses.end() ? 500 : found->status;
-}
 
 ports::HttpResponse problem(const Error& error) {
   const auto status = status_of(error.code);
@@ -72,8 +34,6 @@ ports::HttpResponse problem(const Error& error) {
   response.body = problem_document(status, error.code, error.message);
   return response;
 }
-
-bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
 
 /// Decodes a head into what the handler gets.
 Result<ports::HttpRequest> request_of(const MessageHead& head) {
@@ -90,51 +50,25 @@ Result<ports::HttpRequest> request_of(const MessageHead& head) {
   return request;
 }
 
-Error listen_error(const error_code& error, const std::string& address) {
-  if (error == asio::error::address_in_use) {
-    return {"port_taken", address + " is already in use", "stop the program that listens there, or choose another port",
-            address};
-  }
-  if (error == asio::error::access_denied) {
-    return {"port_forbidden", "not allowed to listen on " + address, "choose a port above 1023", address};
-  }
-  if (error.value() == EADDRNOTAVAIL) {
-    return {"address_not_available", address + " is not an address of this host",
-            "use 127.0.0.1, or an address that `ip address` shows", address};
-  }
-  return {"listen_failed", "cannot listen on " + address + ": " + error.message(), {}, address};
-}
-
-/// A socket file whose listener has died refuses connections.
-bool is_abandoned(const std::string& path) {
-  asio::io_context context;
-  asio::local::stream_protocol::socket probe(context);
-  error_code error;
-  probe.connect(path, error);
-  return error == asio::error::connection_refused;
-}
-
 }  // namespace
 
 struct HttpServer::Shared : std::enable_shared_from_this<Shared> {
   Shared(AsioEventLoop& event_loop, ports::HttpHandler& request_handler, HttpServerLimits server_limits)
       : loop(event_loop),
         handler(request_handler),
-        limits(server_limits) {}
+        limits(server_limits),
+        listener(loop, [this](Socket socket) { welcome(std::move(socket)); }, limits.accept_backoff) {}
 
-  Result<Endpoint> listen(const Endpoint& endpoint, const std::string& address, const std::string& socket_file);
   void stop();
   void welcome(Socket socket);
-  static Task<> accept_from(std::shared_ptr<Shared> self, std::shared_ptr<Acceptor> acceptor);
 
   AsioEventLoop& loop;
   ports::HttpHandler& handler;
   HttpServerLimits limits;
   bool stopping = false;
   bool full = false;
-  std::vector<std::shared_ptr<Acceptor>> acceptors;
-  std::vector<std::string> socket_files;
   std::unordered_set<Connection*> connections;
+  Listener listener;
 };
 
 /// One client. Its task holds it, and so does the task that watches for its leaving.
@@ -347,11 +281,7 @@ Task<> HttpServer::Connection::linger() {
 
 void HttpServer::Shared::stop() {
   if (std::exchange(stopping, true)) return;
-  for (const auto& acceptor : acceptors) {
-    error_code ignored;
-    acceptor->close(ignored);
-  }
-  for (const auto& file : socket_files) ::unlink(file.c_str());
+  listener.stop();
   for (auto* connection : connections) connection->stop();
 }
 
@@ -362,48 +292,10 @@ void HttpServer::Shared::welcome(Socket socket) {
     return;
   }
   if (!std::exchange(full, true)) log::warning("{} connections: further ones are refused", connections.size());
-  const auto response = problem({"too_many_connections", "too many clients are connected", {}, {}});
-  const auto text = response_head(response.status, response.headers, Framing::length, response.body.size(), false);
-  error_code ignored;
+  const auto text = problem_answer({"too_many_connections", "too many clients are connected", {}, {}});
+  boost::system::error_code ignored;
   socket.non_blocking(true, ignored);
-  socket.write_some(asio::buffer(text + response.body), ignored);
-}
-
-Task<> HttpServer::Shared::accept_from(std::shared_ptr<Shared> self, std::shared_ptr<Acceptor> acceptor) {
-  while (!self->stopping) {
-    Socket socket(acceptor->get_executor());
-    error_code error;
-    co_await acceptor->async_accept(socket, asio::redirect_error(asio::use_awaitable, error));
-    if (self->stopping) co_return;
-    if (!error) {
-      self->welcome(std::move(socket));
-    } else if (error != asio::error::connection_aborted) {
-      log::warning("cannot accept a connection: {}", error.message());
-      co_await self->loop.sleep_for(self->limits.accept_backoff);
-    }
-  }
-}
-
-Result<Endpoint> HttpServer::Shared::listen(const Endpoint& endpoint, const std::string& address,
-                                            const std::string& socket_file) {
-  auto acceptor = std::make_shared<Acceptor>(loop.context());
-  error_code error;
-  acceptor->open(endpoint.protocol(), error);
-  if (!error) close_on_exec(acceptor->native_handle());
-  if (!error && socket_file.empty()) acceptor->set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor->bind(endpoint, error);
-  // Before listen(): nobody can connect until the file has its mode.
-  if (!error && !socket_file.empty() && ::chmod(socket_file.c_str(), S_IRUSR | S_IWUSR) != 0) {
-    error.assign(errno, boost::system::system_category());
-  }
-  if (!error) acceptor->listen(asio::socket_base::max_listen_connections, error);
-  Endpoint bound;
-  if (!error) bound = acceptor->local_endpoint(error);
-  if (error) return fail(listen_error(error, address));
-  acceptors.push_back(acceptor);
-  if (!socket_file.empty()) socket_files.push_back(socket_file);
-  loop.spawn("accepting connections on " + address, accept_from(shared_from_this(), acceptor));
-  return bound;
+  socket.write_some(boost::asio::buffer(text), ignored);
 }
 
 HttpServer::HttpServer(AsioEventLoop& loop, ports::HttpHandler& handler, HttpServerLimits limits)
@@ -413,31 +305,10 @@ HttpServer::HttpServer(AsioEventLoop& loop, ports::HttpHandler& handler, HttpSer
 HttpServer::~HttpServer() { shared_->stop(); }
 
 Result<std::uint16_t> HttpServer::listen_tcp(const std::string& address, std::uint16_t port) {
-  error_code error;
-  const auto ip = asio::ip::make_address(address, error);
-  if (error) return fail("address_not_available", "not a numeric address: " + address, "use 127.0.0.1", address);
-  const asio::ip::tcp::endpoint wanted(ip, port);
-  const auto shown = ip.is_v6() ? fmt::format("[{}]:{}", address, port) : fmt::format("{}:{}", address, port);
-  const auto bound = shared_->listen(wanted, shown, {});
-  if (!bound) return fail(bound.error());
-  asio::ip::tcp::endpoint tcp;
-  std::memcpy(tcp.data(), bound->data(), std::min(bound->size(), tcp.capacity()));
-  return tcp.port();
+  return shared_->listener.listen_tcp(address, port);
 }
 
-Result<void> HttpServer::listen_unix(const std::string& path) {
-  if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return fail("listen_failed",
-                fmt::format("the path of a socket has 1 to {} bytes", sizeof(sockaddr_un::sun_path) - 1),
-                "choose a shorter path", path);
-  }
-  std::error_code ignored;
-  if (std::filesystem::is_socket(path, ignored) && is_abandoned(path)) std::filesystem::remove(path, ignored);
-  const asio::local::stream_protocol::endpoint endpoint(path);
-  const auto bound = shared_->listen(endpoint, path, path);
-  if (!bound) return fail(bound.error());
-  return {};
-}
+Result<void> HttpServer::listen_unix(const std::string& path) { return shared_->listener.listen_unix(path); }
 
 void HttpServer::stop() { shared_->stop(); }
 

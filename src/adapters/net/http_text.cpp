@@ -23,6 +23,13 @@ constexpr bool is_token_char(char c) {
 
 bool is_token(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_token_char); }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  const auto begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
 bool is_ours(std::string_view name) {
   constexpr std::array<std::string_view, 5> kNames{"connection", "content-length", "keep-alive", "trailer",
                                                    "transfer-encoding"};
@@ -35,6 +42,24 @@ std::optional<int> hex_digit(char c) {
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return std::nullopt;
 }
+
+struct ErrorStatus {
+  std::string_view code;
+  int status;
+};
+
+// Every error that a server answers by itself, before its handler or the next server has seen the request.
+constexpr auto kErrorStatuses = std::to_array<ErrorStatus>({{"bad_request", 400},
+                                                            {"path_not_passed_on", 404},
+                                                            {"request_timeout", 408},
+                                                            {"body_too_large", 413},
+                                                            {"expectation_failed", 417},
+                                                            {"head_too_large", 431},
+                                                            {"internal_error", 500},
+                                                            {"unsupported_encoding", 501},
+                                                            {"upgrade_not_supported", 501},
+                                                            {"engine_unreachable", 502},
+                                                            {"too_many_connections", 503}});
 
 enum class Plus { literal, space };
 
@@ -127,8 +152,39 @@ std::string response_head(int status, const HeaderList& headers, Framing framing
   return head;
 }
 
+bool has_no_body(int status) { return status < 200 || status == 204 || status == 304; }
+
+HeaderList end_to_end(const HeaderList& headers) {
+  constexpr std::array<std::string_view, 7> kOfOneConnection{
+      "expect", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "upgrade", "http2-settings"};
+  std::vector<std::string> named;
+  for (const auto& [name, value] : headers) {
+    if (to_lower(name) != "connection") continue;
+    std::string_view rest = value;
+    while (!rest.empty()) {
+      const auto end = std::min(rest.find(','), rest.size());
+      named.push_back(to_lower(trimmed(rest.substr(0, end))));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  HeaderList kept;
+  for (const auto& [name, value] : headers) {
+    auto lower = to_lower(name);
+    const bool dropped = is_ours(lower) || std::ranges::find(kOfOneConnection, lower) != kOfOneConnection.end() ||
+                         std::ranges::find(named, lower) != named.end();
+    if (!dropped) kept.emplace_back(std::move(lower), value);
+  }
+  return kept;
+}
+
 Result<std::string> request_head(const std::string& method, const std::string& path, const std::string& host,
                                  const HeaderList& headers, std::size_t length) {
+  const bool has_body = length > 0 || method == "POST" || method == "PUT" || method == "PATCH";
+  return request_head(method, path, host, headers, has_body ? Framing::length : Framing::none, length);
+}
+
+Result<std::string> request_head(const std::string& method, const std::string& path, const std::string& host,
+                                 const HeaderList& headers, Framing framing, std::size_t length) {
   const auto breaks_line = [](char c) { return is_control(c) || c == ' '; };
   if (!is_token(method) || !path.starts_with('/') || std::ranges::any_of(path, breaks_line) ||
       std::ranges::any_of(host, breaks_line)) {
@@ -143,9 +199,8 @@ Result<std::string> request_head(const std::string& method, const std::string& p
     head += fmt::format("{}: {}\r\n", name, value);
   }
   if (!has_host) head += fmt::format("Host: {}\r\n", host);
-  if (length > 0 || method == "POST" || method == "PUT" || method == "PATCH") {
-    head += fmt::format("Content-Length: {}\r\n", length);
-  }
+  if (framing == Framing::length) head += fmt::format("Content-Length: {}\r\n", length);
+  if (framing == Framing::chunked) head += "Transfer-Encoding: chunked\r\n";
   head += "Connection: close\r\n\r\n";
   return head;
 }
@@ -192,6 +247,18 @@ std::string_view reason_phrase(int status) {
 std::string problem_document(int status, std::string_view code, std::string_view detail) {
   return fmt::format(R"({{"type":"about:blank","title":"{}","status":{},"detail":"{}","code":"{}"}})",
                      reason_phrase(status), status, detail, code);
+}
+
+int status_of(std::string_view code) {
+  const auto* found = std::ranges::find(kErrorStatuses, code, &ErrorStatus::code);
+  return found == kErrorStatuses.end() ? 500 : found->status;
+}
+
+std::string problem_answer(const Error& error) {
+  const auto status = status_of(error.code);
+  const auto body = problem_document(status, error.code, error.message);
+  const HeaderList headers{{"Content-Type", "application/problem+json"}};
+  return response_head(status, headers, Framing::length, body.size(), false) + body;
 }
 
 }  // namespace dgxmm::net

@@ -36,10 +36,20 @@ enum class Framing { none, length, chunked, until_close };
 /// so is what could end a line early. `length` is for Framing::length.
 std::string response_head(int status, const HeaderList& headers, Framing framing, std::size_t length, bool keep_alive);
 
+/// Has an answer with that status no body, whatever its head says?
+bool has_no_body(int status);
+
+/// The headers that mean the same on the next connection: without those of this one alone (RFC 9110, 7.6.1), also the
+/// ones that its Connection header names, and without framing. Names in lower case.
+HeaderList end_to_end(const HeaderList& headers);
+
 /// Head of a request with a body of `length` bytes, on a connection for this request alone. Errors: `bad_request` when
 /// a part would break the head.
 Result<std::string> request_head(const std::string& method, const std::string& path, const std::string& host,
                                  const HeaderList& headers, std::size_t length);
+/// The same with a body that is framed otherwise. `length` is for Framing::length.
+Result<std::string> request_head(const std::string& method, const std::string& path, const std::string& host,
+                                 const HeaderList& headers, Framing framing, std::size_t length);
 
 /// One piece in chunked framing; an empty one would end the body, so it gives nothing.
 std::string chunk(std::string_view piece);
@@ -49,6 +59,12 @@ std::string_view reason_phrase(int status);
 
 /// Body of an error that the server itself answers (application/problem+json).
 std::string problem_document(int status, std::string_view code, std::string_view detail);
+
+/// Status of an error that a server answers by itself; 500 for a code that it does not know.
+int status_of(std::string_view code);
+
+/// Such an answer as a whole, the last one of its connection.
+std::string problem_answer(const Error& error);
 
 std::string to_lower(std::string_view text);
 
