@@ -169,6 +169,19 @@ ports::Task<> ProcessRuntime::pause(milliseconds duration) {
   co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
+/// Ends early with the process.
+ports::Task<> ProcessRuntime::pause_beside(const FileDescriptor& pidfd, milliseconds duration) {
+  FileDescriptor watched_end{::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0)};  // Asio closes what it watches
+  if (!watched_end) {
+    co_await pause(duration);
+    co_return;
+  }
+  TimedDescriptor watched{loop_, std::move(watched_end)};
+  const Listed listed{waits_, [&watched] { watched.expire_now(); }};
+  watched.expire_at(steady_clock::now() + duration);
+  co_await watched.readable();
+}
+
 ports::Task<bool> ProcessRuntime::ends_before(FileDescriptor pidfd, steady_clock::time_point when) {
   TimedDescriptor watched{loop_, std::move(pidfd)};
   watched.expire_at(when);
@@ -454,9 +467,14 @@ ports::Task<Result<void>> ProcessRuntime::stop(ports::Instance instance, millise
     } else if (first_ended && !asked_the_rest) {
       asked_the_rest = true;
       signal_members(instance, SIGTERM);
+      pause_for = kShortestPause;  // they are about to end
     }
     if (waits_->over) co_return fail(shutting_down());
-    co_await pause(pause_for);
+    if (first_ended) {
+      co_await pause(pause_for);
+    } else {
+      co_await pause_beside(first, pause_for);
+    }
     pause_for = std::min(pause_for * 2, kLongestPause);
     if (steady_clock::now() < kill_at) {
       const auto rest = std::chrono::ceil<milliseconds>(kill_at - steady_clock::now());

@@ -77,6 +77,7 @@ class ProcessRuntime final : public ports::ContainerRuntime {
   std::vector<std::pair<std::string, ports::Instance>> find_owned(const std::vector<MarkedMember>& marks);
   ports::Task<bool> ends_before(FileDescriptor pidfd, std::chrono::steady_clock::time_point when);
   ports::Task<> pause(std::chrono::milliseconds duration);
+  ports::Task<> pause_beside(const FileDescriptor& pidfd, std::chrono::milliseconds duration);
   void signal_members(const ports::Instance& instance, int signal);
   [[nodiscard]] std::string find_in_kernel_log(const ports::Instance& instance) const;
   ports::ExitStatus collect(const ports::Instance& instance, const FileDescriptor& pidfd);
