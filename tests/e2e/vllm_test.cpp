@@ -123,6 +123,8 @@ TEST_F(Vllm, AWakeThatDoesNotFitIsRefusedWithAPlanThatMakesItFit) {
   EXPECT_EQ(deploy("two").exit_code, 3) << "there is room for one of them";
   ASSERT_EQ(daemon_->run({"sleep", "one", "--level", "2"}).exit_code, 0);
   deploy_ready("two");
+  // Until its engine has said so it may be busy, and the plan that stops it is unsafe.
+  ASSERT_TRUE(eventually([&] { return at(daemon_->deployment("two"), "busy") == boost::json::value(false); }));
 
   const auto refused = daemon_->run({"wake", "one"});
   EXPECT_EQ(refused.exit_code, 3);
