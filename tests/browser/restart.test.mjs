@@ -40,7 +40,9 @@ test('two tabs show the same, and a lost daemon is shown and comes back without 
   const { id } = await daemon.becomes('shared', 'ready');
   await daemon.send('PATCH', `/deployments/${id}`, { priority: 7 });
   for (const tab of [one, other]) {
-    await row(tab, 'Deployments', 'shared').getByRole('cell', { name: /^7\s*pinned$/ }).waitFor();
+    await row(tab, 'Deployments', 'shared')
+      .getByRole('cell', { name: /^7\s*pinned$/ })
+      .waitFor();
   }
   assert.equal(await one.evaluate(() => globalThis.notReloaded), true);
   for (const tab of [one, other]) assertNoComplaints(tab, [/ERR_(CONNECTION|EMPTY|INCOMPLETE)/]);
