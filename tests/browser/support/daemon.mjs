@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const gib = 1024 ** 3;
+const heldByOthers_bytes = gib; // on a host with a given room
 const mark = 'E2E_DAEMON'; // passed on to the engines
 
 function fromEnvironment(name) {
@@ -16,8 +17,8 @@ function fromEnvironment(name) {
 export const model = () => fromEnvironment('DGXMM_TEST_MODEL');
 export const models = () => fromEnvironment('DGXMM_TEST_MODELS_DIR');
 
-export function memAvailable_bytes() {
-  return Number(/^MemAvailable:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8'))[1]) * 1024;
+export function memTotal_bytes() {
+  return Number(/^MemTotal:\s+(\d+) kB$/m.exec(readFileSync('/proc/meminfo', 'utf8'))[1]) * 1024;
 }
 
 /** Waits until `condition` gives something true, and returns it. */
@@ -48,21 +49,23 @@ export async function roomFor(request = {}, times = 1.5) {
 export class Daemon {
   #folder = mkdtempSync(join(tmpdir(), 'dgxmm-browser-'));
   #flags;
+  #variables = {};
   #process = null;
   #log = '';
   port = 0;
 
-  /** `room_bytes`: so much is free for new models, whatever else runs here. */
-  static async start({ room_bytes = null, flags = [] } = {}) {
+  /** `room_bytes`: so much is free for new models, whatever else runs here or begins to. */
+  static async start({ room_bytes = null, budget_interval_s = 0.2, flags = [] } = {}) {
     const daemon = new Daemon();
-    const margin_bytes = room_bytes === null ? 0 : Math.max(memAvailable_bytes() - room_bytes, 0);
+    const margin_bytes = room_bytes === null ? 0 : memTotal_bytes() - heldByOthers_bytes - room_bytes;
+    if (room_bytes !== null) daemon.#variables = { DGXMM_TEST_OTHERS_HOLD: String(heldByOthers_bytes) };
     daemon.#flags = [
       ['--state-dir', daemon.#folder],
       ['--llama-server', fromEnvironment('DGXMM_LLAMA_SERVER')],
       ['--model-folders', models()],
       ['--safety-margin-gib', (margin_bytes / gib).toFixed(6)],
       ['--os-reserve-gib', '0'],
-      ['--budget-interval-s', '0.2'],
+      ['--budget-interval-s', String(budget_interval_s)],
       ['--calibration-delay-s', '0.2'],
       flags,
     ].flat();
@@ -82,7 +85,7 @@ export class Daemon {
   async restart() {
     this.#log = '';
     this.#process = spawn(fromEnvironment('DGXMM'), ['serve', '--listen', `127.0.0.1:${this.port}`, ...this.#flags], {
-      env: { ...process.env, HOME: this.#folder, HF_HOME: this.#folder, [mark]: this.#folder },
+      env: { ...process.env, ...this.#variables, HOME: this.#folder, HF_HOME: this.#folder, [mark]: this.#folder },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     this.#process.stderr.on('data', (text) => (this.#log += text));
