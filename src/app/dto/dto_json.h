@@ -24,9 +24,9 @@ BOOST_DESCRIBE_STRUCT(Failure, (), (code, message, hint, last_lines))
 BOOST_DESCRIBE_STRUCT(Deployment, (),
                       (id, name, state, state_since, queue_place, phase, model, model_name, served_name, url, config,
                        reserved_bytes, measured, estimate, footprint_bytes, sleep_level, asleep_bytes,
-                        sleep_freed_bytes, wake_needs_bytes, can_wake_now, busy, requests_in_flight, idle_since, priority,
-                        pinned, labels, pid, runtime, image, image_id, container, outdated, created_at, ready_at, failure,
-                        notes))
+                       sleep_freed_bytes, wake_needs_bytes, can_wake_now, busy, requests_in_flight, idle_since,
+                       priority, pinned, labels, pid, runtime, image, image_id, container, outdated, created_at,
+                       ready_at, failure, notes))
 BOOST_DESCRIBE_STRUCT(Activity, (), (id, busy, requests_in_flight, idle_since))
 BOOST_DESCRIBE_STRUCT(Warning, (), (code, message, hint, severity))
 BOOST_DESCRIBE_STRUCT(BudgetDeployment, (), (id, name, state, reserved_bytes, measured))
