@@ -676,6 +676,26 @@ TEST_F(DockerRuntimeTest, B7_OneThatCouldNotBeLookedAtAfterItsStartIsUnknownAndT
   daemon_.reset();
 }
 
+TEST_F(DockerRuntimeTest, B8_CdiIsSeenThoughTheAgreedApiIsOlderThanItsList) {
+  // As engines from API 1.50 on answer: the list is left out of older versions' answers.
+  const EngineProxy proxy{(logs_.path() / "proxy").string(), dockerd_->socket(), [&](const std::string& request) {
+                            if (!request.starts_with("GET /info ")) return std::optional<std::string>{};
+                            const std::string body =
+                                R"({"DiscoveredDevices":[{"Source":"cdi","ID":"nvidia.com/gpu=all"}]})";
+                            return std::optional{
+                                fmt::format("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                                            "Content-Length: {}\r\nConnection: close\r\n\r\n{}",
+                                            body.size(), body)};
+                          }};
+  daemon_ = std::make_unique<Daemon>(proxy.socket(), dockerd_->network());
+  auto wanted = eating("1");
+  wanted.container->gpu = true;
+  const auto instance = daemon_->start(wanted);
+  ASSERT_FALSE(instance);
+  EXPECT_THAT(instance.error().message, testing::HasSubstr("cdi")) << "the Engine was asked for it, and has none";
+  daemon_.reset();
+}
+
 TEST_F(DockerRuntimeTest, ARemovalThatIsUnderWayIsFollowedToItsEnd) {
   std::atomic<int> removals = 0;
   const EngineProxy proxy{(logs_.path() / "proxy").string(), dockerd_->socket(), [&](const std::string& request) {

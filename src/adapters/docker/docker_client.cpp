@@ -76,7 +76,7 @@ ports::HttpCall DockerClient::call_of(Request request) const {
   ports::HttpCall call;
   call.target.unix_socket = socket_;
   call.method = std::move(request.method);
-  call.path = prefix_ + request.path;
+  call.path = (request.newest_version ? std::string{} : prefix_) + request.path;
   if (!request.body.empty()) call.headers.emplace_back("Content-Type", "application/json");
   call.body = std::move(request.body);
   call.deadline = request.deadline.value_or(deadline_);
@@ -114,7 +114,8 @@ Task<Result<container::ChosenApi>> DockerClient::negotiate() {
 }
 
 Task<Result<container::EngineInfo>> DockerClient::info() {
-  Request request{.path = "/info"};
+  // Before 1.50 the answer leaves out the CDI devices (moby, daemon/server/router/system/system_routes.go).
+  Request request{.path = "/info", .newest_version = true};
   const auto reply = co_await send(std::move(request));
   if (!reply) co_return fail(reply.error());
   if (!is_success(*reply)) co_return refused(*reply, socket_);

@@ -79,6 +79,7 @@ class DockerClient {
     std::string path;  ///< below the version
     std::string body;
     std::optional<std::chrono::milliseconds> deadline;
+    bool newest_version = false;  ///< asked in the engine's own version of the API, not the one agreed on
   };
   [[nodiscard]] ports::HttpCall call_of(Request request) const;
   ports::Task<Result<ports::HttpReply>> send(Request request);

@@ -56,6 +56,8 @@ class Sampler {
 
   /// Reads now. A snapshot equal to the last but for its time keeps the revision and is not announced.
   std::shared_ptr<const HostSnapshot> refresh();
+  /// /proc/meminfo alone, now. Errors: as HostProbe::meminfo.
+  [[nodiscard]] Result<host::Meminfo> meminfo() const { return probe_.meminfo(); }
   /// MemAvailable alone, now; nothing when it cannot be read.
   [[nodiscard]] std::optional<Bytes> mem_available() const;
   [[nodiscard]] std::shared_ptr<const HostSnapshot> latest() const { return latest_; }

@@ -215,8 +215,11 @@ engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment, const S
   if (engine::kind_of(deployment.config) == engine::EngineKind::vllm) {
     const auto snapshot = sampler_.latest();
     spec.kv_cache = deployment.estimate.pool();
+    const auto meminfo = sampler_.meminfo();
+    const auto seen_free =
+        meminfo ? engine::seen_free(meminfo->mem_available, meminfo->mem_free, spec.kv_cache.has_value()) : Bytes{};
     spec.gpu_memory_utilization = engine::gpu_memory_utilization(
-        deployment.reserved(), snapshot->mem_total, sampler_.mem_available().value_or(Bytes{}),
+        deployment.reserved(), snapshot->mem_total, seen_free,
         engine::taken_before_the_first_look(most_taken_first()));
   }
   return spec;

@@ -390,11 +390,15 @@ Bytes taken_before_the_first_look(std::optional<Bytes> most_measured) {
   return most_measured ? std::max(*most_measured + kScatter, kTypical) : kTypical;
 }
 
-double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes mem_available, Bytes taken_first) {
-  const auto most = std::max(mem_available - taken_first, Bytes{});
+double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes seen_free, Bytes taken_first) {
+  const auto most = std::max(seen_free - taken_first, Bytes{});
   const auto wanted = std::min(reserved, most);
   const auto hundredths = mem_total > Bytes{} ? wanted.count() / (mem_total.count() / 100 + 1) : 0;
   return static_cast<double>(std::clamp<std::int64_t>(hundredths, 1, 99)) / 100;
+}
+
+Bytes seen_free(Bytes mem_available, std::optional<Bytes> mem_free, bool pool_is_given) {
+  return pool_is_given && mem_free ? std::min(mem_available, *mem_free) : mem_available;
 }
 
 Command make_vllm_command(const LaunchSpec& spec) {

@@ -14,9 +14,14 @@ namespace dgxmm::engine {
 Command make_vllm_command(const LaunchSpec& spec);
 
 /// `--gpu-memory-utilization` for a reservation: a part of all memory, in hundredths, rounded down, and no more than
-/// what vLLM finds free when it looks first: `mem_available` at its launch less what its container, its process and the
+/// what vLLM finds free when it looks first: `seen_free` at its launch less what its container, its process and the
 /// CUDA context have taken by then. At least 0.01.
-double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes mem_available, Bytes taken_first);
+double gpu_memory_utilization(Bytes reserved, Bytes mem_total, Bytes seen_free, Bytes taken_first);
+
+/// The least that a vLLM may take for free on this host: MemAvailable, or MemFree, to which page cache is used memory
+/// (before vllm-project/vllm#35356, 2026-04). Without `pool_is_given` MemAvailable alone: the utilization is then what
+/// sizes the KV cache.
+Bytes seen_free(Bytes mem_available, std::optional<Bytes> mem_free, bool pool_is_given);
 
 /// What that is to be taken for: 3 GiB (2.7 is typical of a DGX Spark, 9 have been seen), or more where more was
 /// measured. A share that is too small harms nothing, as the size of the pool is given.

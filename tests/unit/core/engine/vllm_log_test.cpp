@@ -283,6 +283,18 @@ TEST(VllmUtilization, IsRoundedDownAndNeverMoreThanIsFreeAtItsFirstLook) {
   EXPECT_LE(share(gib(97), gib_from_decimal(121.69), gib(110)) * 121.69, 97.0);
 }
 
+// Field case A1: 142.5 GiB, of which 135 are available and 74.9 free.
+TEST(VllmUtilization, A1_IsMetByAnEngineToWhichPageCacheIsUsedMemory) {
+  const auto total = gib_from_decimal(142.5);
+  const auto seen = seen_free(gib(135), gib_from_decimal(74.9), true);
+  const auto share = gpu_memory_utilization(gib(90), total, seen, gib(3));
+  EXPECT_DOUBLE_EQ(share, 0.50);
+  EXPECT_LE(share * 142.5, 74.9 - 3);
+  EXPECT_EQ(seen_free(gib(135), gib(140), true), gib(135));
+  EXPECT_EQ(seen_free(gib(135), std::nullopt, true), gib(135));
+  EXPECT_EQ(seen_free(gib(135), gib(1), false), gib(135)) << "the utilization sizes the pool: it must not shrink";
+}
+
 TEST(VllmUtilization, WhatIsTakenBeforeTheFirstLookIsLearnedAndNeverLessThanIsTypical) {
   EXPECT_EQ(taken_before_the_first_look(std::nullopt), gib(3));
   EXPECT_EQ(taken_before_the_first_look(mib(600)), gib(3));
