@@ -29,7 +29,6 @@
 #include "base/masking.h"
 #include "cli/cli.h"
 #include "page/embedded_page.h"
-#include "relay/relay_engine.h"
 
 #include <fmt/format.h>
 
@@ -156,6 +155,7 @@ int serve(settings::Settings settings, const api::BuildInfo& build) {
   process::ProcessRuntimeOptions options;
   options.owned_prefix = instance_prefix(settings.state_dir);
   options.kernel_log = host::read_kernel_log;
+  options.module_folder = std::filesystem::path{settings.state_dir} / "engine-modules";
   process::ProcessRuntime processes{loop.context(), options};
   const auto waits_end = loop.on_stop([&processes] { processes.end_waits(); });
   net::AsioHttpClient http{loop};
@@ -289,7 +289,6 @@ std::vector<host::Fact> examine(const settings::Settings& settings) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && argv[1] == process::kLaunchCommand) return process::launch_engine(argc, argv);
-  if (argc > 1 && argv[1] == relay::kRelayCommand) return relay::relay_engine(argc, argv);
   const api::BuildInfo build{DGXMM_VERSION, DGXMM_COMMIT, system::host_name()};
   cli::Composition composition;
   composition.serve = [&](const settings::Settings& settings) { return serve(settings, build); };

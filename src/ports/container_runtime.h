@@ -2,6 +2,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "core/container/container.h"
+#include "core/engine/guard.h"
 #include "core/memory/budget.h"
 #include "ports/event_loop.h"
 
@@ -26,6 +27,8 @@ struct InstanceSpec {
   std::vector<std::pair<std::string, std::string>> environment;  ///< added to the runtime's own
   std::string log_path;                                          ///< where stdout and stderr go, appended
   std::function<void()> before_start;  ///< called once, right before its program may bind its port; may be empty
+  /// That the program can import; absent: none.
+  std::optional<engine::PythonModule> module = {};
   std::optional<container::Settings> container;  ///< absent: a plain process. Else an empty first argument means the
                                                  ///< image's own entrypoint
 };

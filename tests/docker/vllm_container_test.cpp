@@ -80,7 +80,7 @@ class ContainedVllm : public e2e::EndToEnd {
   std::unique_ptr<Daemon> daemon_;
 };
 
-TEST_F(ContainedVllm, ServesSleepsWakesAndIsMeasuredAndItsCallsForSleepingAreOnLoopbackAlone) {
+TEST_F(ContainedVllm, ServesSleepsWakesAndIsMeasuredAndItsCallsForSleepingAreForDgxmmAlone) {
   dockerd_->import_vllm_double(kOfficial);
   deploy_ready();
   EXPECT_EQ(text(daemon_->deployment("one"), "runtime"), "docker");
@@ -98,6 +98,8 @@ TEST_F(ContainedVllm, ServesSleepsWakesAndIsMeasuredAndItsCallsForSleepingAreOnL
   EXPECT_THAT(boost::json::serialize(document.at("Config").at("Env")), HasSubstr("HF_HUB_OFFLINE=1"));
   EXPECT_EQ(document.at("Mounts").as_array().size(), 2U) << "the model's folder, and the cache";
 
+  EXPECT_EQ(e2e::http(port(), "POST", "/sleep?level=1").status, 403);
+  EXPECT_EQ(e2e::http(port(), "GET", "/is_sleeping").status, 403);
   const auto slept = daemon_->run({"sleep", "one"});
   ASSERT_EQ(slept.exit_code, 0) << slept.all();
   EXPECT_LE(measured(), awake - kPool + kSlack);

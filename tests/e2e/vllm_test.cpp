@@ -67,6 +67,15 @@ class Vllm : public EndToEnd {
     const auto colon = url.rfind(':');
     return static_cast<std::uint16_t>(std::stoi(url.substr(colon + 1)));
   }
+  [[nodiscard]] std::string secret_of(const std::string& name) const {
+    const auto pid = static_cast<pid_t>(number(daemon_->deployment(name), "pid"));
+    const auto environment = read_file(fmt::format("/proc/{}/environ", pid));
+    const std::string beginning = "DGXMM_GUARD_SECRET=";
+    const auto at = environment.find(beginning);
+    if (at == std::string::npos) throw std::runtime_error("the engine has no secret");
+    const auto begin = at + beginning.size();
+    return environment.substr(begin, environment.find('\0', begin) - begin);
+  }
   [[nodiscard]] HttpAnswer complete(const std::string& name) const {
     return http(engine_port(name), "POST", "/v1/completions",
                 fmt::format(R"({{"model": "{}", "prompt": "hello", "max_tokens": 1}})", name));
@@ -251,10 +260,53 @@ TEST_F(Vllm, RequestsInFlightAreFinishedBeforeItSleepsAndRefuseItUnforced) {
 TEST_F(Vllm, PutToSleepByAnotherCallItIsSeenAsleepAndAwakeAgain) {
   start_daemon();
   deploy_ready("one");
-  ASSERT_EQ(http(engine_port("one"), "POST", "/sleep?level=1").status, 200);
+  const Headers secret{{"X-Dgxmm-Secret", secret_of("one")}};
+  ASSERT_EQ(http(engine_port("one"), "POST", "/sleep?level=1", {}, secret).status, 200);
   EXPECT_TRUE(daemon_->becomes("one", "sleeping"));
-  ASSERT_EQ(http(engine_port("one"), "POST", "/wake_up").status, 200);
+  ASSERT_EQ(http(engine_port("one"), "POST", "/wake_up", {}, secret).status, 200);
   EXPECT_TRUE(daemon_->becomes("one", "ready"));
+}
+
+TEST_F(Vllm, ItsCallsForSleepingAreReachableByDgxmmAlone) {
+  start_daemon();
+  deploy_ready("one");
+  const auto port = engine_port("one");
+  for (const auto* path : {"/sleep?level=1", "/wake_up", "/collective_rpc", "/%73leep?level=1", "//sleep", "/sleep/",
+                           "/reset_prefix_cache", "/what_a_later_version_has"}) {
+    EXPECT_EQ(http(port, "POST", path).status, 403) << path;
+    EXPECT_EQ(http(port, "POST", path, {}, {{"X-Dgxmm-Secret", "guessed"}}).status, 403) << path;
+    EXPECT_EQ(http(port, "POST", path, {}, {{"X-Dgxmm-Secret", ""}}).status, 403) << path;
+  }
+  EXPECT_EQ(http(port, "GET", "/is_sleeping").status, 403);
+  for (const auto* path : {"/health", "/version", "/metrics", "/v1/models"}) {
+    EXPECT_EQ(http(port, "GET", path).status, 200) << path;
+  }
+  EXPECT_EQ(complete("one").status, 200);
+  EXPECT_EQ(daemon_->state_of("one"), "ready");
+
+  const auto secret = secret_of("one");
+  ASSERT_EQ(secret.size(), 32U);
+  daemon_->kill_hard();
+  daemon_->start();
+  ASSERT_TRUE(daemon_->becomes("one", "ready"));
+  EXPECT_EQ(daemon_->run({"sleep", "one"}).exit_code, 0) << "the next daemon knows it";
+  for (const Words& command : {Words{"ps", "--json"}, Words{"processes", "--json"}, Words{"memory", "--json"},
+                               Words{"logs", "one"}, Words{"scenario", "export"}, Words{"events", "--json"}}) {
+    const auto shown = daemon_->run(command);
+    EXPECT_EQ(shown.exit_code, 0) << shown.all();
+    EXPECT_THAT(shown.all(), Not(HasSubstr(secret))) << command.front();
+  }
+  EXPECT_THAT(boost::json::serialize(daemon_->deployment("one")), Not(HasSubstr(secret)));
+}
+
+TEST_F(Vllm, OneThatDoesNotLoadTheGuardIsNotServed) {
+  start_daemon();
+  behave("one", R"("middleware": "ignored")");
+  const auto deployed = deploy("one");
+  EXPECT_EQ(deployed.exit_code, 1);
+  EXPECT_THAT(deployed.err, HasSubstr("did not load dgxmm's guard"));
+  EXPECT_THAT(deployed.err, HasSubstr("--sleep-mode"));
+  EXPECT_EQ(number(daemon_->document("/budget"), "committed_bytes"), 0);
 }
 
 TEST_F(Vllm, OneThatWillNotSleepStillServes) {
@@ -417,6 +469,29 @@ TEST_F(EndToEnd, ARealVllmServesAndSaysThatItCannotSleepHere) {
   const auto refused = daemon.run(with_sleep);
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.err, HasSubstr("this vLLM cannot put a model to sleep on this host"));
+
+  // It cannot sleep on a CPU, but has the calls for it; and the guard that was written for the one above.
+  const Subprocess guarded{
+      {vllm, "serve", model.string(), "--host", "127.0.0.1", "--port", std::to_string(port), "--max-model-len", "1024",
+       "--max-num-seqs", "4", "--enforce-eager", "--kv-cache-memory-bytes", "67108864", "--gpu-memory-utilization",
+       "0.1", "--middleware", "dgxmm_guard.Guard"},
+      {{"VLLM_SERVER_DEV_MODE", "1"},
+       {"HF_HUB_OFFLINE", "1"},
+       {"VLLM_NO_USAGE_STATS", "1"},
+       {"DGXMM_GUARD_SECRET", "0123456789abcdef"},
+       {"PYTHONPATH", (daemon.state_dir() / "engine-modules").string()}}};
+  const auto status = [port](const std::string& path, const Headers& headers = {}) {
+    try {
+      return http(port, "GET", path, {}, headers).status;
+    } catch (const std::runtime_error&) {
+      return 0;  // not listening yet
+    }
+  };
+  ASSERT_TRUE(eventually([&] { return status("/health") == 200; }, std::chrono::minutes{3})) << guarded.err();
+  EXPECT_EQ(status("/is_sleeping"), 403);
+  EXPECT_EQ(status("/is_sleeping", {{"X-Dgxmm-Secret", "0123456789abcdef"}}), 200);
+  EXPECT_EQ(status("/server_info"), 403);
+  EXPECT_EQ(status("/v1/models"), 200);
 }
 
 }  // namespace

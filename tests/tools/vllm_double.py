@@ -13,7 +13,10 @@ How it behaves is said by the file vllm_double.json in the model's folder, read 
   "sleep"  "normal" (default), "refuses", "dies" (as soon as it sleeps)
   "wake"   "normal" (default), "dies", "refuses"
   "hold"   true: completions do not end
+  "middleware"  "ignored": --middleware has no effect
 """
+import asyncio
+import importlib
 import json
 import mmap
 import os
@@ -22,7 +25,7 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlparse
+from urllib.parse import parse_qs, unquote, urlparse
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "unit/core/engine/data"
 PAGE = mmap.PAGESIZE
@@ -79,6 +82,7 @@ class Engine:
         self.weights_size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
         self.pool_size = int(options.get("--kv-cache-memory-bytes", 0))
         self.developer = os.environ.get("VLLM_SERVER_DEV_MODE") == "1"
+        self.middleware = self.imported(options.get("--middleware"))
         self.weights = self.copies = self.pool = None
         self.condition = threading.Condition()
         self.level = 0  # of the metrics: that of the last sleep, until all of it is awake
@@ -91,6 +95,13 @@ class Engine:
             return json.loads((self.folder / "vllm_double.json").read_text()).get(key, default)
         except (FileNotFoundError, json.JSONDecodeError):  # none, or it is being written
             return default
+
+    @staticmethod
+    def imported(name):
+        if name is None:
+            return None
+        module, name = name.rsplit(".", 1)
+        return getattr(importlib.import_module(module), name)
 
     # --- the start
 
@@ -223,8 +234,30 @@ class Handler(BaseHTTPRequestHandler):
             serve = self.engine.behaviour("serve")
         if serve == "unavailable":
             return self.reply(503, "")
+        refusal = self.refused_by_middleware()
+        if refusal:
+            return self.reply(*refusal)
         url = urlparse(self.path)
         return route(url.path, parse_qs(url.query), body)
+
+    def refused_by_middleware(self):
+        """As vLLM's server has it: an ASGI application around its own. The status and body of an answer in its stead."""
+        if self.engine.middleware is None or self.engine.behaviour("middleware") == "ignored":
+            return None
+        passed, sent = [], []
+
+        async def application(scope, receive, send):
+            passed.append(True)
+
+        async def send(message):
+            sent.append(message)
+
+        url = urlparse(self.path)
+        scope = {"type": "http", "method": self.command, "path": unquote(url.path), "raw_path": url.path.encode(),
+                 "query_string": url.query.encode(), "root_path": "",
+                 "headers": [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]}
+        asyncio.run(self.engine.middleware(application)(scope, None, send))
+        return None if passed else (sent[0]["status"], sent[1]["body"].decode())
 
     def get(self, path, query, body):
         engine = self.engine

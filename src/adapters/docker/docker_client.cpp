@@ -198,6 +198,17 @@ Task<Result<void>> DockerClient::start(std::string id) {
   co_return fail(start_error(*reply, id));
 }
 
+Task<Result<void>> DockerClient::put_archive(std::string id, std::string folder, std::string archive) {
+  Request request{.method = "PUT",
+                  .path = fmt::format("/containers/{}/archive?path={}", id, net::percent_encode(folder)),
+                  .body = std::move(archive)};
+  const auto reply = co_await send(std::move(request));
+  if (!reply) co_return fail(reply.error());
+  if (is_success(*reply)) co_return Result<void>{};
+  if (reply->status == kNotFound) co_return container_missing(id);
+  co_return refused(*reply, id);
+}
+
 Task<Result<void>> DockerClient::stop(std::string id, std::chrono::seconds grace, std::chrono::milliseconds deadline) {
   Request request{
       .method = "POST", .path = fmt::format("/containers/{}/stop?t={}", id, grace.count()), .deadline = deadline};

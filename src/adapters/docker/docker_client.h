@@ -33,6 +33,9 @@ class DockerClient {
   ports::Task<Result<container::ChosenApi>> negotiate();
   ports::Task<Result<container::EngineInfo>> info();
 
+  /// Unpacks a tar archive into a folder of a container, which need not run. Errors: `container_not_found`.
+  ports::Task<Result<void>> put_archive(std::string id, std::string folder, std::string archive);
+
   ports::Task<Result<std::vector<container::Image>>> images();
   /// Errors: `image_not_found`.
   ports::Task<Result<container::Image>> inspect_image(std::string reference);

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/masking.h"
+#include "core/container/archive.h"
 #include "core/container/ending.h"
 #include "core/container/pull.h"
 #include "core/host/stuck.h"
@@ -373,6 +374,9 @@ std::string DockerRuntime::network() const {
   return options_.network.empty() ? options_.owned_prefix + "engines" : options_.network;
 }
 
+/// On the volume, as a container's own root cannot be written to.
+static std::string module_folder(const container::Settings& settings) { return settings.cache_folder + "/modules"; }
+
 Result<container::CreateRequest> DockerRuntime::request_of(const ports::InstanceSpec& spec,
                                                            const container::Image& image) const {
   container::CreateRequest request{.settings = *spec.container,
@@ -387,6 +391,10 @@ Result<container::CreateRequest> DockerRuntime::request_of(const ports::Instance
                                    .log_path = spec.log_path,
                                    .log_limit = options_.log_limit,
                                    .network = network()};
+  if (spec.module) {
+    request.environment.emplace_back("PYTHONPATH",
+                                     engine::python_path(module_folder(*spec.container), image.python_path));
+  }
   if (!spec.container->gpu) return request;
   if (info_) request.gpu = container::gpu_access(*info_);
   request.lock_memory = info_ && !info_->rootless;
@@ -428,6 +436,15 @@ Task<Result<Instance>> DockerRuntime::start(ports::InstanceSpec spec) {
   }
   auto id = co_await create(std::move(*request));
   if (!id) co_return fail(id.error());
+  if (spec.module) {
+    auto archive = container::tar_of(fmt::format("modules/{}.py", spec.module->name), spec.module->source);
+    auto folder = spec.container->cache_folder;
+    const auto put = co_await client_.put_archive(*id, std::move(folder), std::move(archive));
+    if (!put) {
+      co_await remove_now(*id);
+      co_return fail(put.error());
+    }
+  }
   auto started = co_await start_created(std::move(*id), std::move(spec));
   co_return started;
 }

@@ -2,6 +2,7 @@
 
 #include "adapters/process/launch.h"
 #include "adapters/process/process_table.h"
+#include "adapters/process/python_module.h"
 #include "adapters/process/spawn.h"
 #include "base/log.h"
 #include "base/masking.h"
@@ -191,6 +192,13 @@ ports::Task<bool> ProcessRuntime::ends_before(FileDescriptor pidfd, steady_clock
 
 ports::Task<Result<ports::Instance>> ProcessRuntime::start(ports::InstanceSpec spec) {
   if (spec.arguments.empty()) co_return fail("start_failed", "the engine's command line is empty");
+  if (spec.module) {
+    const auto written = write_module(options_.module_folder, *spec.module);
+    if (!written) co_return fail(written.error());
+    const char* own = std::getenv("PYTHONPATH");  // NOLINT(concurrency-mt-unsafe): nobody sets variables here
+    spec.environment.emplace_back("PYTHONPATH",
+                                  engine::python_path(options_.module_folder.string(), own == nullptr ? "" : own));
+  }
   if (spec.before_start) spec.before_start();
   remove_leftovers();
   auto group = cgroups_.create(spec.name);

@@ -32,6 +32,8 @@ struct ProcessRuntimeOptions {
   std::optional<std::string> cgroup_parent;
   /// What the name of every instance of this daemon begins with. Others on this host belong to other daemons.
   std::string owned_prefix;
+  /// Where the modules that engines import are written (0700).
+  std::filesystem::path module_folder;
   /// The kernel's log as text, for the proof of an OOM kill where no cgroup counts them; empty: it may not be read.
   std::function<std::string()> kernel_log;
   /// How long a killed process may take to disappear.

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace dgxmm::service {
@@ -52,6 +53,7 @@ struct Deployment {
   std::optional<Bytes> asleep;                    ///< what it held when it last slept (P10)
   std::optional<Bytes> taken_first;               ///< of the last start: from its launch until it looked what is free
   std::optional<Bytes> sleep_freed;               ///< what its last falling asleep gave back
+  std::string guard_secret;      ///< of vLLM that may sleep, the same at each start: never shown (engine/guard.h)
   bool ended_with_host = false;  ///< served when the host went down, and has not been started again since (D20)
   std::optional<Failure> failure;
   std::optional<engine::Idle> idle;
@@ -71,5 +73,11 @@ struct Deployment {
   }
   [[nodiscard]] Bytes reserved() const { return std::max(estimate.total, wake_peak); }
 };
+
+/// A vLLM with its sleep mode on.
+inline bool can_sleep(const Deployment& deployment) {
+  const auto* vllm = std::get_if<engine::VllmConfig>(&deployment.config);
+  return vllm != nullptr && vllm->sleep_mode;
+}
 
 }  // namespace dgxmm::service

@@ -37,6 +37,7 @@ struct Document {
   std::optional<std::int64_t> sleep_level;
   std::optional<Bytes> asleep_bytes, sleep_freed_bytes, taken_first_bytes;
   std::optional<bool> ended_with_host;
+  std::optional<std::string> guard_secret;
   std::optional<dto::Failure> failure;
   std::optional<std::int64_t> idle_since_ms, work_done;
 };
@@ -45,7 +46,7 @@ BOOST_DESCRIBE_STRUCT(Document, (),
                       (name, request, config, model_path, model_name, fingerprint, estimate, state, created_at_ms,
                        state_since_ms, ready_at_ms, served_name, port, priority, pinned, labels, instance,
                        engine_device_bytes, footprint_bytes, load_took_s, sleep_level, asleep_bytes, sleep_freed_bytes,
-                       taken_first_bytes, ended_with_host, failure, idle_since_ms, work_done))
+                       taken_first_bytes, ended_with_host, guard_secret, failure, idle_since_ms, work_done))
 
 std::int64_t to_ms(WallTime time) { return time.time_since_epoch().count(); }
 WallTime from_ms(std::int64_t ms) { return WallTime{std::chrono::milliseconds{ms}}; }
@@ -87,6 +88,7 @@ std::string to_document(const Deployment& deployment) {
   document.asleep_bytes = deployment.asleep;
   document.sleep_freed_bytes = deployment.sleep_freed;
   document.taken_first_bytes = deployment.taken_first;
+  if (!deployment.guard_secret.empty()) document.guard_secret = deployment.guard_secret;
   if (deployment.ended_with_host) document.ended_with_host = true;
   if (const auto& failure = deployment.failure) {
     document.failure = dto::Failure{failure->code, failure->message, failure->hint, failure->last_lines};
@@ -136,6 +138,7 @@ Result<Deployment> from_document(DeploymentId id, const std::string& document) {
   result.asleep = stored->asleep_bytes;
   result.sleep_freed = stored->sleep_freed_bytes;
   result.taken_first = stored->taken_first_bytes;
+  result.guard_secret = std::move(stored->guard_secret).value_or("");
   result.ended_with_host = stored->ended_with_host.value_or(false);
   if (auto& failure = stored->failure) {
     result.failure = Failure{failure->code, failure->message, failure->hint, std::move(failure->last_lines)};

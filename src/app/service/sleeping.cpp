@@ -2,6 +2,7 @@
 #include "app/service/engine_calls.h"
 #include "app/service/membership.h"
 #include "app/service/supervisor.h"
+#include "core/engine/guard.h"
 #include "core/engine/request.h"
 #include "core/memory/sleep.h"
 
@@ -26,11 +27,6 @@ constexpr int kGpuReadings = 2;  // after so many, one has begun and ended since
 constexpr auto kEndPoll = 50ms;
 constexpr auto kEndLimit = 2s;
 constexpr std::size_t kLastLines = 200;
-
-bool can_sleep(const Deployment& deployment) {
-  const auto* vllm = std::get_if<engine::VllmConfig>(&deployment.config);
-  return vllm != nullptr && vllm->sleep_mode;
-}
 
 Error cannot_sleep(const Deployment& deployment) {
   if (engine::kind_of(deployment.config) != engine::EngineKind::vllm) {
@@ -78,10 +74,12 @@ std::string freed_text(const std::optional<Bytes>& freed) {
 
 }  // namespace
 
-ports::Task<Result<void>> Supervisor::post(std::uint16_t port, engine::EngineCall call,
-                                           std::chrono::milliseconds deadline) {
+ports::Task<Result<void>> Supervisor::post(Watch watch, engine::EngineCall call, std::chrono::milliseconds deadline) {
+  const auto* deployment = current(watch);
+  if (deployment == nullptr) co_return fail("not_ready", "it has ended");
   ports::HttpCall request;
-  request.target.port = port;
+  request.target.port = deployment->port;
+  request.headers.emplace_back(engine::kGuardHeader, deployment->guard_secret);
   request.method = "POST";
   request.path = std::move(call.path);
   request.body = std::move(call.body);
@@ -97,12 +95,21 @@ ports::Task<Result<void>> Supervisor::post(std::uint16_t port, engine::EngineCal
                  "the last lines of its log say why");
 }
 
+ports::Task<bool> Supervisor::is_guarded(Watch watch) {
+  const auto* deployment = current(watch);
+  if (deployment == nullptr || !can_sleep(*deployment)) co_return true;
+  const auto answer = co_await world_.http.call(get(deployment->port, engine::kIsSleepingPath));
+  co_return !answer || answer->status != 200;
+}
+
 ports::Task<std::optional<int>> Supervisor::ask_sleep_level(Watch watch) {
   const auto* deployment = current(watch);
   if (deployment == nullptr) co_return std::nullopt;
   if (!can_sleep(*deployment)) co_return 0;
   const auto port = deployment->port;
-  const auto answer = co_await world_.http.call(get(port, engine::kIsSleepingPath));
+  auto question = get(port, engine::kIsSleepingPath);
+  question.headers.emplace_back(engine::kGuardHeader, deployment->guard_secret);
+  const auto answer = co_await world_.http.call(std::move(question));
   if (!answer) co_return std::nullopt;
   if (answer->status == 404) co_return 0;
   const auto asleep = engine::parse_is_sleeping(answer->body);
@@ -195,21 +202,20 @@ ports::Task<> Supervisor::run_sleep(Watch watch, int level, std::shared_ptr<Resu
 ports::Task<Result<void>> Supervisor::fall_asleep(Watch watch, int level) {
   auto* deployment = current(watch);
   if (deployment == nullptr || !deployment->instance) co_return fail("not_ready", "it has ended");
-  const auto port = deployment->port;
   const auto name = deployment->name;
   const auto before = held_by(*deployment);
   const auto measured = sampler_.measure(*deployment->instance);
   const bool on_gpu = measured && measured->gpu.value_or(Bytes{}) > Bytes{};
   const auto limit = kDrainLimit + limit_for(*deployment, kSecondsPerGib);
   const auto begun = world_.clock.steady();
-  auto result = co_await post(port, engine::sleep_call(level), limit);
+  auto result = co_await post(watch, engine::sleep_call(level), limit);
   if (!result && result.error().code == "deadline_exceeded") {
     result = fail("sleep_failed",
                   fmt::format("{} would not sleep within {} s", name,
                               std::chrono::duration_cast<std::chrono::seconds>(limit).count()),
                   "requests may be in flight that do not end");
     // It has stopped to serve, and waits.
-    static_cast<void>(co_await post(port, engine::wake_call(engine::kSchedulingTag), kPartLimit));
+    static_cast<void>(co_await post(watch, engine::wake_call(engine::kSchedulingTag), kPartLimit));
   }
   const auto now = co_await ask_sleep_level(watch);
   deployment = now ? current(watch) : co_await after_its_end(watch);
@@ -344,18 +350,17 @@ ports::Task<> Supervisor::run_wake(Watch watch) {
 ports::Task<Result<void>> Supervisor::wake_by_parts(Watch watch) {
   auto* deployment = current(watch);
   if (deployment == nullptr) co_return fail("not_ready", "it has ended");
-  const auto port = deployment->port;
   const auto level = deployment->sleep_level.value_or(1);
   const auto cache = deployment->estimate.pool();
   const auto weights_limit = kPartLimit + limit_for(*deployment, kSecondsPerGib);
   const auto reload_limit = kPartLimit + limit_for(*deployment, kReloadSecondsPerGib);
 
   deployment->progress.phase = "waking up: weights";
-  auto done = co_await post(port, engine::wake_call(engine::kWeightsTag), weights_limit);
+  auto done = co_await post(watch, engine::wake_call(engine::kWeightsTag), weights_limit);
   if (!done) co_return done;
   if (level == 2) {
     if (auto* reading = current(watch)) reading->progress.phase = "waking up: reading weights";
-    done = co_await post(port, engine::reload_weights_call(), reload_limit);
+    done = co_await post(watch, engine::reload_weights_call(), reload_limit);
     if (!done) co_return done;
   }
   const auto floor = gib_from_decimal(settings_.start_floor_gib);
@@ -367,7 +372,7 @@ ports::Task<Result<void>> Supervisor::wake_by_parts(Watch watch) {
                    "something else took memory meanwhile: see `dgxmm processes`, then wake it again");
   }
   if (auto* mapping = current(watch)) mapping->progress.phase = "waking up: KV cache";
-  done = co_await post(port, engine::wake_call(engine::kCacheTag), kPartLimit);
+  done = co_await post(watch, engine::wake_call(engine::kCacheTag), kPartLimit);
   if (!done) co_return done;
   const auto now = co_await ask_sleep_level(watch);
   if (now == 0) co_return Result<void>{};
@@ -377,12 +382,11 @@ ports::Task<Result<void>> Supervisor::wake_by_parts(Watch watch) {
 ports::Task<> Supervisor::wake_failed(Watch watch, Error error) {
   auto* deployment = current(watch);
   if (deployment == nullptr) co_return;
-  const auto port = deployment->port;
   const auto level = deployment->sleep_level.value_or(1);
   deployment->failure = Failure{error.code, error.message, error.hint, {}};
   if (error.code == "memory_moved") {  // there is room for what it held
     const auto limit = kPartLimit + limit_for(*deployment, kSecondsPerGib);
-    const auto asleep = co_await post(port, engine::sleep_call(level), limit);
+    const auto asleep = co_await post(watch, engine::sleep_call(level), limit);
     deployment = current(watch);
     if (deployment == nullptr || deployment->state != deployment::State::loading) co_return;
     if (asleep) {

@@ -6,6 +6,7 @@
 #include "app/service/orphans.h"
 #include "base/log.h"
 #include "base/masking.h"
+#include "base/secret.h"
 #include "core/deployment/readiness.h"
 #include "core/engine/engine.h"
 #include "core/engine/vllm.h"
@@ -75,6 +76,13 @@ Failure wants_key() {
   return {"engine_wants_key",
           "it is alive, but wants an API key that dgxmm does not have",
           "take the key out of its image (VLLM_API_KEY, LLAMA_API_KEY): it listens on this host alone",
+          {}};
+}
+
+Failure not_guarded() {
+  return {"engine_not_guarded",
+          "it answers calls that control it from everybody on this host: its vLLM did not load dgxmm's guard",
+          "deploy it without --sleep-mode, or use a vLLM whose server takes --middleware",
           {}};
 }
 
@@ -210,7 +218,8 @@ engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment, const S
                           .host = contained ? "0.0.0.0" : "127.0.0.1",
                           .port = contained ? engine::kContainerPort : deployment.port,
                           .config = deployment.config,
-                          .supported_flags = surroundings.flags};
+                          .supported_flags = surroundings.flags,
+                          .guard_secret = deployment.guard_secret};
   if (surroundings.image) spec.image_entrypoint = surroundings.image->entrypoint;
   if (engine::kind_of(deployment.config) == engine::EngineKind::vllm) {
     const auto snapshot = sampler_.latest();
@@ -219,8 +228,7 @@ engine::LaunchSpec Supervisor::launch_spec(const Deployment& deployment, const S
     const auto seen_free =
         meminfo ? engine::seen_free(meminfo->mem_available, meminfo->mem_free, spec.kv_cache.has_value()) : Bytes{};
     spec.gpu_memory_utilization = engine::gpu_memory_utilization(
-        deployment.reserved(), snapshot->mem_total, seen_free,
-        engine::taken_before_the_first_look(most_taken_first()));
+        deployment.reserved(), snapshot->mem_total, seen_free, engine::taken_before_the_first_look(most_taken_first()));
   }
   return spec;
 }
@@ -255,7 +263,9 @@ ports::InstanceSpec Supervisor::spec_of(const Deployment& deployment, const Surr
                            .environment = std::move(command.environment),
                            .log_path = identity_.log_path(deployment.id),
                            .before_start = {},
+                           .module = {},
                            .container = {}};
+  if (can_sleep(deployment)) spec.module = engine::kGuard;
   if (const auto device = engine_device(sampler_.latest()->gpu)) {
     spec.environment.emplace_back("CUDA_VISIBLE_DEVICES", *device);
   }
@@ -321,6 +331,10 @@ ports::Task<> Supervisor::run_start(Watch watch) {
   co_await start_journal_.begin(watch.id);
   deployment = current(watch);
   if (deployment == nullptr || deployment->state != deployment::State::starting) co_return;
+  if (can_sleep(*deployment) && deployment->guard_secret.empty()) {
+    deployment->guard_secret = make_secret();
+    table_.save_fact(*deployment);
+  }
   auto spec = spec_of(*deployment, surroundings);
   world_.logs.remove(spec.log_path);
   deployment->available_at_launch = sampler_.mem_available();
@@ -491,9 +505,15 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
         co_return;
       }
       std::optional<int> asleep;
+      bool guarded = true;
+      if (answer == Serving::yes) guarded = co_await is_guarded(watch);
       if (answer == Serving::yes) asleep = co_await ask_sleep_level(watch);
       deployment = current(watch);
       if (deployment == nullptr || is_ending(*deployment)) co_return;
+      if (!guarded && deployment->state == deployment::State::loading) {
+        co_await end_failing(watch, deployment::Event::ready_timeout, not_guarded(), seconds(settings_.stop_grace_s));
+        co_return;
+      }
       if (asleep == 0) {
         for (const auto& line : follower->read_new()) reader->read_line(line);
         became_ready(*deployment, *reader);

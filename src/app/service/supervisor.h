@@ -181,7 +181,10 @@ class Supervisor {
   /// One that does not answer may be dying, and closes its connections first: waits a moment for its end, which says
   /// more. Null when there is nothing more to be done about it.
   ports::Task<Deployment*> after_its_end(Watch watch);
-  ports::Task<Result<void>> post(std::uint16_t port, engine::EngineCall call, std::chrono::milliseconds deadline);
+  /// Makes one of the calls that control the engine.
+  ports::Task<Result<void>> post(Watch watch, engine::EngineCall call, std::chrono::milliseconds deadline);
+  /// False: it answers such a call without its secret.
+  ports::Task<bool> is_guarded(Watch watch);
   /// 0: awake. Nothing: it does not say, or lets requests wait without sleeping.
   ports::Task<std::optional<int>> ask_sleep_level(Watch watch);
   void record_sleep_time(const Deployment& deployment, planner::Action action, int level, SteadyTime begun);

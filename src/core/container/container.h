@@ -96,6 +96,7 @@ struct Image {
   std::vector<std::string> digests;  ///< "name@sha256:…" of the registries that it came from
   std::vector<std::string> entrypoint;
   std::string architecture;  ///< "arm64", "amd64", …
+  std::string python_path;   ///< PYTHONPATH in its environment; empty: not set
   friend bool operator==(const Image&, const Image&) = default;
 };
 

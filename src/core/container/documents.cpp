@@ -110,6 +110,11 @@ std::map<std::string, std::uint16_t> published_ports(const bj::object& ports) {
   return result;
 }
 
+std::string variable_of(const std::vector<std::string>& environment, std::string_view beginning) {
+  const auto found = std::ranges::find_if(environment, [&](const auto& entry) { return entry.starts_with(beginning); });
+  return found == environment.end() ? std::string{} : found->substr(beginning.size());
+}
+
 Result<Image> image_of(const bj::object& object) {
   auto id = required(object, "Id");
   if (!id) return fail(id.error());
@@ -117,7 +122,8 @@ Result<Image> image_of(const bj::object& object) {
                .tags = texts(list(object, "RepoTags")),
                .digests = texts(list(object, "RepoDigests")),
                .entrypoint = texts(list(child(object, "Config"), "Entrypoint")),
-               .architecture = text(object, "Architecture")};
+               .architecture = text(object, "Architecture"),
+               .python_path = variable_of(texts(list(child(object, "Config"), "Env")), "PYTHONPATH=")};
 }
 
 template <class T, class ReadOne>

@@ -26,6 +26,7 @@ struct LaunchSpec {
   EngineConfig config;
   /// The flags that this build's --help names; empty = not known, then those of the current build are used.
   std::set<std::string, std::less<>> supported_flags;
+  std::string guard_secret;  ///< of vLLM that may sleep: what its guard asks for (guard.h)
   // Of vLLM alone, which sizes itself by the host unless it is told:
   std::optional<Bytes> kv_cache;                 ///< the whole pool, states included
   std::optional<double> gpu_memory_utilization;  ///< what its start-up check may ask for

@@ -2,6 +2,7 @@
 
 #include "base/json_codec.h"
 #include "base/masking.h"
+#include "core/engine/guard.h"
 #include "core/engine/log_marks.h"
 #include "core/engine/prometheus.h"
 #include "core/engine/runtime_choice.h"
@@ -457,8 +458,11 @@ Command make_vllm_command(const LaunchSpec& spec) {
     }
   }
   if (config.sleep_mode) {
-    // The routes for sleeping; they belong to whoever may reach the port, and it is open on this host alone.
+    // The routes for sleeping, and others; its port is open on this host alone, and the guard keeps them for dgxmm.
     command.environment.emplace_back("VLLM_SERVER_DEV_MODE", "1");
+    command.environment.emplace_back(kGuardVariable, spec.guard_secret);
+    command.arguments.emplace_back("--middleware");
+    command.arguments.emplace_back(kGuardOption);
     // Expandable segments, which the daemon's environment may ask for, exclude the allocator that sleeps.
     command.environment.emplace_back("PYTORCH_CUDA_ALLOC_CONF", "");
   }

@@ -437,6 +437,15 @@ bool is_vllm(const FakeRuntime::Engine& engine) {
 
 }  // namespace
 
+// As the middleware that the engine loads decides (engine/guard.h).
+static bool has_its_secret(const ports::InstanceSpec& spec, const ports::HttpCall& call) {
+  const auto secret =
+      std::ranges::find(spec.environment, engine::kGuardVariable, &std::pair<std::string, std::string>::first);
+  return secret != spec.environment.end() && !secret->second.empty() &&
+         std::ranges::find(call.headers, std::pair{std::string{engine::kGuardHeader}, secret->second}) !=
+             call.headers.end();
+}
+
 ports::Task<Result<ports::HttpReply>> FakeHttpClient::call(ports::HttpCall request) {
   const auto port = request.target.port;
   const auto* engine = runtime_.listening_on(port);
@@ -493,6 +502,10 @@ ports::Task<Result<ports::HttpReply>> FakeHttpClient::sleep_call(std::int64_t pi
   const auto& path = request.path;
   ports::HttpReply reply;
   reply.status = 200;
+  if (engine.script.guarded && !has_its_secret(engine.spec, request)) {
+    reply.status = 403;
+    co_return reply;
+  }
   if (path == "/is_sleeping") {
     reply.body = engine.asleep.empty() ? R"({"is_sleeping":false})" : R"({"is_sleeping":true})";
     co_return reply;

@@ -125,6 +125,7 @@ struct EngineScript {
   std::chrono::milliseconds memory_lingers{0};  ///< between its end and the return of what it held
 
   // Of vLLM that may sleep:
+  bool guarded = true;  ///< its calls for that are kept for who knows its secret
   memory::Measured holds_asleep{.anon = gib(5), .kernel = mib(8), .shmem = Bytes{0}, .gpu = Bytes{0}};
   std::chrono::milliseconds sleep_takes{500};
   std::chrono::milliseconds wake_takes{1000};  ///< each part

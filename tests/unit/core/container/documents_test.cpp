@@ -149,6 +149,10 @@ TEST(Images, TheIdIsADigestOfTheirConfiguration) {
   EXPECT_THAT(image->digests, ElementsAre("r@sha256:1"));
   EXPECT_THAT(image->entrypoint, ElementsAre("/app/llama-server"));
   EXPECT_THAT(parse_image_list(R"([{"Id":"sha256:f24b","RepoTags":null}])")->front().entrypoint, IsEmpty());
+  EXPECT_EQ(image->python_path, "");
+  EXPECT_EQ(
+      parse_image(R"({"Id":"x","Config":{"Env":["PYTHONPATHS=/no","PYTHONPATH=/opt/a:/opt/b","A=b"]}})")->python_path,
+      "/opt/a:/opt/b");
 }
 
 TEST(ErrorMessage, IsWhatTheEngineSaysMadeSafe) {

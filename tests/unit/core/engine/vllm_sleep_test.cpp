@@ -30,6 +30,7 @@ LaunchSpec spec_with(bool sleep_mode) {
   spec.model_path = "/models/tiny";
   spec.served_name = "tiny";
   spec.port = 8000;
+  spec.guard_secret = "0123456789abcdef";
   spec.config = config;
   return spec;
 }
@@ -38,9 +39,15 @@ TEST(VllmSleep, OnlySleepModeOpensTheRoutesForIt) {
   const auto with = make_command(spec_with(true));
   EXPECT_THAT(with.arguments, Contains("--enable-sleep-mode"));
   EXPECT_THAT(with.environment, Contains(Pair("VLLM_SERVER_DEV_MODE", "1")));
+  EXPECT_THAT(with.environment, Contains(Pair("DGXMM_GUARD_SECRET", "0123456789abcdef")));
+  const auto option = std::ranges::find(with.arguments, "--middleware");
+  ASSERT_NE(option, with.arguments.end());
+  EXPECT_EQ(*std::next(option), "dgxmm_guard.Guard");
+  EXPECT_THAT(with.arguments, Not(Contains(HasSubstr("0123456789abcdef")))) << "whoever lists processes would see it";
   EXPECT_THAT(with.environment, Contains(Pair("PYTORCH_CUDA_ALLOC_CONF", "")));
   const auto without = make_command(spec_with(false));
   EXPECT_THAT(without.arguments, Not(Contains("--enable-sleep-mode")));
+  EXPECT_THAT(without.arguments, Not(Contains("--middleware")));
   EXPECT_THAT(without.environment, Not(Contains(Pair("VLLM_SERVER_DEV_MODE", testing::_))));
 }
 
