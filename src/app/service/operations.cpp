@@ -467,8 +467,9 @@ ports::Task<> Operations::undo_and_fail(Shared operation, std::optional<TurnQueu
   for (const auto& step : operation->steps) {
     const auto* deployment = victim_of(step) ? table_.find(*victim_of(step)) : nullptr;
     if (!stays_away(step) || deployment == nullptr) continue;
-    const bool is_lost = step.stops && !serves(*deployment);
-    const bool is_asleep = step.sleeps && deployment->state != State::ready;
+    const bool has_ended = deployment::is_final(deployment->state);  // of its call to sleep, perhaps
+    const bool is_lost = step.stops ? !serves(*deployment) : has_ended;
+    const bool is_asleep = step.sleeps && deployment->state != State::ready && !has_ended;
     if (is_lost) lost.push_back(deployment->name);
     if (is_asleep) asleep.push_back(deployment->name);
     if (is_lost || is_asleep) note_not_back(*operation, step);
@@ -637,6 +638,10 @@ ports::Task<Result<bool>> Operations::wake_again(Shared operation, std::size_t i
   if (deployment->state == State::loading) co_return true;  // woken by somebody else
   // It would not sleep, and the step says why; or nobody had asked it to yet.
   if (deployment->state == State::ready) co_return operation->steps.at(index).state != "failed";
+  if (deployment->state == State::failed) {  // it died of the call
+    auto started = co_await start_anew(operation, index, id);
+    co_return started;
+  }
   if (deployment->state != State::sleeping) co_return false;
   begin_step(*operation, index, "undoing");
   while (!loop_.stopping()) {
@@ -671,6 +676,13 @@ ports::Task<Result<bool>> Operations::start_again_or_throw(Shared operation, std
   if (!deployment::is_final(deployment->state)) co_return state != "failed";
   // One that failed by itself was not stopped by the plan; one that failed on its way back was cut off by a restart.
   if (deployment->state == State::failed && state != "undoing") co_return false;
+  auto started = co_await start_anew(operation, index, id);
+  co_return started;
+}
+
+ports::Task<Result<bool>> Operations::start_anew(Shared operation, std::size_t index, DeploymentId id) {
+  const auto* deployment = table_.find(id);
+  if (deployment == nullptr) co_return fail("deployment_not_found", "it has been removed");
   co_await wait_for_memory(operation, deployment->reserved());
   if (loop_.stopping()) co_return false;
   begin_step(*operation, index, "undoing");

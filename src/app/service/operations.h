@@ -86,6 +86,8 @@ class Operations {
   ports::Task<Result<bool>> start_again_or_throw(Shared operation, std::size_t index);
   /// Takes back the sleep of a step. As above.
   ports::Task<Result<bool>> wake_again(Shared operation, std::size_t index);
+  /// Starts a victim that has ended, once its memory is there. As above.
+  ports::Task<Result<bool>> start_anew(Shared operation, std::size_t index, DeploymentId id);
   /// Waits until so much is free, within a limit, or until it is cancelled; returns what is.
   ports::Task<Bytes> wait_for_memory(Shared operation, Bytes needed);
 

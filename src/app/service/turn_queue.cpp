@@ -64,7 +64,9 @@ ports::Task<Result<TurnQueue::Turn>> TurnQueue::take(Claim claim) {
     co_return fail("shutting_down", "dgxmm is shutting down", "try again when it has been restarted");
   }
   if (entry.taken_out) co_return fail("cancelled", fmt::format("{}: taken out of the queue", entry.claim.what));
-  stalled_ = stalled_ || entries_.front()->number == entry.number;
+  // The first that may not wait for ever: those before it may.
+  const auto first = std::ranges::find_if(entries_, [](const auto& other) { return !other->claim.patient; });
+  stalled_ = stalled_ || (first != entries_.end() && (*first)->number == entry.number);
   co_return fail("queue_timeout",
                  fmt::format("{}: its turn did not come within {} s{}", entry.claim.what,
                              std::chrono::duration_cast<std::chrono::seconds>(limit_).count(),

@@ -100,6 +100,14 @@ TEST_F(SleepPlans, P11_ItIsWokenAgainWhenTheDeployFails) {
   EXPECT_EQ(daemon->at(sleeper).state, State::ready);
 }
 
+TEST_F(SleepPlans, P11_OneThatDiesOfBeingPutToSleepIsStartedAgain) {
+  engine().script.sleep_calls = Calls::deadly;
+  const auto id = apply();
+  expect_operation(id, "failed");
+  EXPECT_EQ(steps(id).front(), "undone") << operation(id).steps[0].message;
+  EXPECT_EQ(daemon->at(sleeper).state, State::ready);
+}
+
 TEST_F(SleepPlans, P11_OneThatCannotBeWokenIsSaid) {
   world.runtime.next.dies_after = 500ms;
   const auto id = apply();

@@ -114,6 +114,19 @@ TEST_F(TurnQueues, NobodyWaitsLongerThanTheLimitAndAQueueThatDoesNotMoveIsTroubl
   EXPECT_EQ(queue.trouble(), std::nullopt) << "it moves again";
 }
 
+TEST_F(TurnQueues, AQueueThatDoesNotMoveIsTroubleThoughAPatientOneIsItsHead) {
+  ask("stuck", 0, 10min);
+  loop.spawn("undo", visit({.what = "undo", .priority = 9, .operation = "3", .patient = true}, 1s));
+  ask("b");
+  ask("c");
+  loop.run_for(61s);
+  EXPECT_THAT(log, ElementsAre("stuck", "b: queue_timeout", "c: queue_timeout"));
+  ASSERT_TRUE(queue.trouble());
+  EXPECT_THAT(*queue.trouble(), HasSubstr("stuck has had the turn for 61 s"));
+  loop.run_for(10min);
+  EXPECT_EQ(queue.trouble(), std::nullopt);
+}
+
 TEST_F(TurnQueues, AWaitThatIsBrokenOffLeavesNoPlaceBehind) {
   auto turn = loop.run(queue.take({.what = "a"}));
   ask("b");
