@@ -64,9 +64,11 @@ std::optional<Bytes> limit_of(const fs::path& root, const CgroupPath& cgroup) {
     return least;
   }
   for (auto group = own; !group.empty(); group = group.parent_path()) {
-    auto text = read_text_file(mount / group / "memory.max").value_or("");
-    while (text.ends_with('\n')) text.pop_back();
-    take(parse_number(text));  // or "max"
+    for (const auto* file : {"memory.max", "memory.high"}) {
+      auto text = read_text_file(mount / group / file).value_or("");
+      while (text.ends_with('\n')) text.pop_back();
+      take(parse_number(text));  // or "max"
+    }
   }
   return least;
 }

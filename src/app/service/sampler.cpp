@@ -221,6 +221,13 @@ void Sampler::watch_pressure(HostSnapshot& snapshot) {
   snapshot.pressure = pressure_;
 }
 
+std::vector<std::string> Sampler::guards_running() const {
+  std::vector<std::string> names;
+  if (!facts_) return names;
+  for (const auto& guard : facts_->guards) names.push_back(guard.name);
+  return names;
+}
+
 void Sampler::warn_of_the_host(HostSnapshot& snapshot) {
   if (!facts_ || snapshot.problem) return;
   facts_->pressure = snapshot.pressure;

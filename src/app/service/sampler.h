@@ -67,6 +67,8 @@ class Sampler {
   host::GpuReading gpu_now() { return gpu_.latest(); }
   /// Slow facts of the host, which another task reads now and then; each snapshot from now on warns by them.
   void note(host::ExaminedHost facts) { facts_ = std::move(facts); }
+  /// Those programs that end others when memory gets low which ran at the last look; empty before the first.
+  [[nodiscard]] std::vector<std::string> guards_running() const;
   ports::Wakeup& changed() { return *changed_; }
 
  private:

@@ -72,6 +72,12 @@ bool is_ending(const Deployment& deployment) {
   return deployment.state == deployment::State::stopping || deployment::is_final(deployment.state);
 }
 
+/// Who may have sent a signal that nobody here asked for: candidates, no finding.
+std::string guard_candidates(const std::vector<std::string>& guards) {
+  return fmt::format("{} run{} on this host and may have ended it to free memory: `journalctl -u {}` says whether",
+                     fmt::join(guards, " and "), guards.size() == 1 ? "s" : "", fmt::join(guards, " -u "));
+}
+
 Failure wants_key() {
   return {"engine_wants_key",
           "it is alive, but wants an API key that dgxmm does not have",
@@ -727,6 +733,7 @@ Failure Supervisor::describe_end(Deployment& deployment, const ports::ExitStatus
                      : changing                                                   ? "while falling asleep"
                      : deployment.ready_at                                        ? "while serving"
                                                                                   : "while loading";
+  const auto guards = sampler_.guards_running();
   if (status.oom_killed) {
     failure.code = "out_of_memory";
     failure.message = fmt::format("the kernel killed it for lack of memory {}: {}", when, status.evidence);
@@ -747,11 +754,15 @@ Failure Supervisor::describe_end(Deployment& deployment, const ports::ExitStatus
   } else if (status.signal == 9) {
     failure.code = "engine_killed";
     failure.message = fmt::format("the engine was killed by SIGKILL {}, cause unknown", when);
-    failure.hint = "someone, or an out-of-memory guard, killed it; there is no evidence of the kernel's OOM killer";
+    failure.hint =
+        guards.empty()
+            ? "someone, or an out-of-memory guard, killed it; there is no evidence of the kernel's OOM killer"
+            : "there is no evidence of the kernel's OOM killer; " + guard_candidates(guards);
   } else if (status.signal) {
     failure.code = "engine_died";
     failure.message = fmt::format("the engine died of signal {} {}", *status.signal, when);
     failure.hint = "its last lines say why";
+    if (status.signal == 15 && !guards.empty()) failure.hint = guard_candidates(guards);
   } else {
     failure.code = "engine_ended";
     failure.message =

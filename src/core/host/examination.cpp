@@ -177,10 +177,10 @@ Fact group_limit(const ExaminedHost& host) {
     return {.code = code, .name = name, .value = "none on dgxmm's own group"};
   }
   return {code, name,
-          fmt::format("dgxmm's own group may use {}: engines inside of it are ended there, and their GPU memory is not "
-                      "counted in it",
+          fmt::format("dgxmm's own group may use {}: engines inside of it are held up or ended there, and their GPU "
+                      "memory is not counted in it",
                       format_bytes(*host.group_limit)),
-          State::warning, "run dgxmm without a memory limit (docker run --memory, MemoryMax=)"};
+          State::warning, "run dgxmm without a memory limit (docker run --memory, MemoryMax=, MemoryHigh=)"};
 }
 
 Fact swap_activity(const ExaminedHost& host) {

@@ -366,5 +366,20 @@ TEST_F(OwnerlessMemoryTest, WithoutThatFolderNobodyCanSay) {
   EXPECT_FALSE(probe().ownerless_memory());
 }
 
+TEST_F(ProcHostProbeTest, TheSmallestLimitOfOwnGroupAndThoseAboveIsFoundInEitherFile) {
+  put("proc/self/cgroup", "0::/ai.slice/dgxmm.service\n");
+  put("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
+  put("sys/fs/cgroup/ai.slice/dgxmm.service/memory.max", "max\n");
+  put("sys/fs/cgroup/ai.slice/dgxmm.service/memory.high", "max\n");
+  put("sys/fs/cgroup/ai.slice/memory.max", "max\n");
+  EXPECT_EQ(probe().examined().group_limit, std::nullopt);
+  put("sys/fs/cgroup/ai.slice/memory.max", "68719476736\n");
+  EXPECT_EQ(probe().examined().group_limit, gib(64));
+  put("sys/fs/cgroup/ai.slice/memory.high", "51539607552\n");
+  EXPECT_EQ(probe().examined().group_limit, gib(48)) << "above it processes are held up";
+  put("sys/fs/cgroup/ai.slice/dgxmm.service/memory.high", "0\n");
+  EXPECT_EQ(probe().examined().group_limit, Bytes{0});
+}
+
 }  // namespace
 }  // namespace dgxmm::host

@@ -132,6 +132,25 @@ TEST(Deploy, C5_BareSigkillIsNotTakenForLackOfMemory) {
   daemon.expect_state(id, State::failed);
   EXPECT_EQ(daemon.at(id).failure->code, "engine_killed");
   EXPECT_TRUE(world.store.oom_floors().empty());
+  EXPECT_EQ(daemon.at(id).failure->hint.find("journalctl"), std::string::npos) << "no guard runs";
+}
+
+TEST(Deploy, C5_GuardsThatRunAreNamedAsCandidatesForASignalThatNobodyAskedFor) {
+  for (const auto signal : {9, 15, 11}) {
+    World world;
+    world.host.facts.guards = {{.name = "earlyoom", .acts_below_percent = 1},
+                               {.name = "systemd-oomd", .acts_below_percent = {}}};
+    world.runtime.next.dies_after = 5s;
+    world.runtime.next.death = {.exit_code = {}, .signal = signal, .evidence = {}};
+    Daemon daemon{world};
+    const auto id = daemon.deploy_ready();
+    daemon.expect_state(id, State::failed);
+    const auto& hint = daemon.at(id).failure->hint;
+    const bool named = hint.find("earlyoom and systemd-oomd run on this host") != std::string::npos &&
+                       hint.find("`journalctl -u earlyoom -u systemd-oomd`") != std::string::npos;
+    EXPECT_EQ(named, signal != 11) << signal << ": " << hint;
+    EXPECT_TRUE(world.store.oom_floors().empty()) << "a candidate is no evidence";
+  }
 }
 
 TEST(Deploy, EngineThatNeverAnswersIsEndedAfterTheLimitAndNotCalledACrash) {
