@@ -237,6 +237,7 @@ std::vector<host::Fact> docker_facts(const settings::Settings& settings) {
   net::AsioEventLoop loop;
   net::AsioHttpClient http{loop};
   docker::DockerClient client{http, settings.docker_socket, kDeadline};
+  // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): it lives until the loop has ended
   const auto ask = [&]() -> ports::Task<> {
     const auto api = co_await client.negotiate();
     if (!api) {

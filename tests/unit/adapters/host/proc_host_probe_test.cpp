@@ -201,7 +201,7 @@ TEST_F(ProcHostProbeTest, D1_AJobInTheBackgroundIsNoCertainOrphanAndComesInItsPl
 TEST_F(ProcHostProbeTest, D1_WhatAnEngineOfDgxmmLeftBehindIsACertainOrphan) {
   put_process(4242, 100, std::string_view{"llama-rpc\0", 10});
   put_stat(4242, 1, 4000);
-  put("proc/4242/environ", std::string{"HOME=/root\0DGXMM_ENGINE=4000:777\0", 35});
+  put("proc/4242/environ", std::string{"HOME=/root\0DGXMM_ENGINE=4000:777\0", 33});
   gpu_.processes = {{.pid = 4242, .start_time_ticks = 777, .used = mib(300)}};
   EXPECT_EQ(rows(10, {})[0].orphan, Orphanhood::certain);
   put_process(4000, 100, std::string_view{"llama-server\0", 13});
