@@ -79,7 +79,7 @@ ports::Task<Result<void>> Supervisor::post(Watch watch, engine::EngineCall call,
   if (deployment == nullptr) co_return fail("not_ready", "it has ended");
   ports::HttpCall request;
   request.target.port = deployment->port;
-  request.headers.emplace_back(engine::kGuardHeader, deployment->guard_secret);
+  if (!deployment->guard_secret.empty()) request.headers.emplace_back(engine::kGuardHeader, deployment->guard_secret);
   request.method = "POST";
   request.path = std::move(call.path);
   request.body = std::move(call.body);
@@ -95,11 +95,16 @@ ports::Task<Result<void>> Supervisor::post(Watch watch, engine::EngineCall call,
                  "the last lines of its log say why");
 }
 
-ports::Task<bool> Supervisor::is_guarded(Watch watch) {
+ports::Task<std::optional<bool>> Supervisor::is_guarded(Watch watch) {
+  constexpr int kUnauthorized = 401;
+  constexpr int kForbidden = 403;
+  constexpr int kServerError = 500;
   const auto* deployment = current(watch);
   if (deployment == nullptr || !can_sleep(*deployment)) co_return true;
   const auto answer = co_await world_.http.call(get(deployment->port, engine::kIsSleepingPath));
-  co_return !answer || answer->status != 200;
+  if (!answer || answer->status >= kServerError) co_return std::nullopt;
+  // Not even a call that it does not have is answered otherwise.
+  co_return answer->status == kUnauthorized || answer->status == kForbidden;
 }
 
 ports::Task<std::optional<int>> Supervisor::ask_sleep_level(Watch watch) {
@@ -108,7 +113,7 @@ ports::Task<std::optional<int>> Supervisor::ask_sleep_level(Watch watch) {
   if (!can_sleep(*deployment)) co_return 0;
   const auto port = deployment->port;
   auto question = get(port, engine::kIsSleepingPath);
-  question.headers.emplace_back(engine::kGuardHeader, deployment->guard_secret);
+  if (!deployment->guard_secret.empty()) question.headers.emplace_back(engine::kGuardHeader, deployment->guard_secret);
   const auto answer = co_await world_.http.call(std::move(question));
   if (!answer) co_return std::nullopt;
   if (answer->status == 404) co_return 0;

@@ -511,12 +511,12 @@ ports::Task<> Supervisor::watch_engine(Watch watch, bool read_log_from_start) {
         co_return;
       }
       std::optional<int> asleep;
-      bool guarded = true;
+      std::optional<bool> guarded;
       if (answer == Serving::yes) guarded = co_await is_guarded(watch);
-      if (answer == Serving::yes) asleep = co_await ask_sleep_level(watch);
+      if (guarded) asleep = co_await ask_sleep_level(watch);
       deployment = current(watch);
       if (deployment == nullptr || is_ending(*deployment)) co_return;
-      if (!guarded && deployment->state == deployment::State::loading) {
+      if (guarded == false && deployment->state == deployment::State::loading) {
         co_await end_failing(watch, deployment::Event::ready_timeout, not_guarded(), seconds(settings_.stop_grace_s));
         co_return;
       }

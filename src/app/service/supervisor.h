@@ -183,8 +183,8 @@ class Supervisor {
   ports::Task<Deployment*> after_its_end(Watch watch);
   /// Makes one of the calls that control the engine.
   ports::Task<Result<void>> post(Watch watch, engine::EngineCall call, std::chrono::milliseconds deadline);
-  /// False: it answers such a call without its secret.
-  ports::Task<bool> is_guarded(Watch watch);
+  /// Does it refuse such a call without its secret? Nothing: it gives no answer yet.
+  ports::Task<std::optional<bool>> is_guarded(Watch watch);
   /// 0: awake. Nothing: it does not say, or lets requests wait without sleeping.
   ports::Task<std::optional<int>> ask_sleep_level(Watch watch);
   void record_sleep_time(const Deployment& deployment, planner::Action action, int level, SteadyTime begun);

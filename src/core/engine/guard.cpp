@@ -25,7 +25,7 @@ class Guard:
         self.secret = os.environ.get("DGXMM_GUARD_SECRET", "").encode()
 
     def lets_through(self, scope):
-        path = scope["path"]
+        path = scope["path"].removeprefix(scope.get("root_path", ""))  # what routes are found by
         if path in PUBLIC_PATHS or path.startswith(PUBLIC_FOLDERS):
             return True
         given = [value for name, value in scope["headers"] if name == HEADER]
